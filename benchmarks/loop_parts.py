@@ -29,7 +29,7 @@ SUBSTEP = {
     "update_mechs": "update_mechs(records, orders, hulls, ground, rules, None)",
     "intercept": "intercept(records, slots, hulls, weapons, rules)",
     "fly": "fly(records.shots, slots, weapons, scratch.impacts, mechs, hulls, ground.solid, rules, None)",
-    "begin_damage": "begin_damage(mechs, scratch.pairs, rules, None)",
+    "clear_dealt": "clear_dealt(mechs, scratch.pairs, rules, None)",
     "apply": "apply(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "credit_paint": "credit_paint(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "fire": "find_targets(scratch, ground.opaque, tables, None); fire(scratch, tables)",

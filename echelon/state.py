@@ -1,4 +1,4 @@
-"""The state of B battles side by side, every field a batched tensor on the device."""
+"""The state of B parallel battles. Every field is a batched tensor on the device."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from echelon.rules.orders import OrderField
 from echelon.rules.roster import Roster
 
 TELEMETRY_CELLS = 16
-"""Rows and columns of the picture of a map from above."""
+"""Number of rows and columns of `Maps.telemetry`, the map seen from above."""
 
 
 class Fields:
-    """What the tensor classes of a state have in common."""
+    """Base class of the tensor classes of a state."""
 
     if not TYPE_CHECKING:
 
         def replace(self, **changes: Tensor | TensorClass) -> Fields:
-            """The same with other tensors in some fields. Shallow: both share whatever is not replaced.
+            """Return a shallow copy with some fields replaced. The copy shares all other tensors.
 
-            tensordict's own copies every nested collection, which takes 324 us for a whole state where this takes 19;
-            a decision replaces fields 230 times.
+            tensordict's own `replace` copies every nested collection: 324 µs for a state instead of 19 µs, and a
+            decision replaces fields 230 times.
+
+            Raises:
+                AttributeError: if a field does not exist.
+                RuntimeError: if a tensor does not begin with the batch size.
             """
             if torch.compiler.is_compiling():
                 return super().replace(**changes)
@@ -45,21 +49,21 @@ class Fields:
             return type(self)._from_tensordict(fields, safe=False)
 
         def __deepcopy__(self, memo: dict[int, object]) -> Fields:
-            """A clone: tensordict's own warns that it will be removed."""
+            """Return a clone. The method of tensordict warns that it will be removed."""
             copied: Fields = self.clone()
             return copied
 
 
 class Maps(Fields, TensorClass):
-    """M maps that all battles share. None changes while a battle is fought on it. N mechs, size X, Y, Z in voxels."""
+    """M maps, shared by all battles, of X x Y x Z voxels, for N mechs. A map does not change during a battle."""
 
-    seed: Tensor  # [M] int64, what each was made from
+    seed: Tensor  # [M] int64, seed of the generator
     material: Tensor  # [M, Z, Y, X] uint8, a Material
     solid: Tensor  # [M, Y, X] int32, bit z set where a voxel stops hulls and shots
     opaque: Tensor  # [M, Y, X] int32, bit z set where a voxel stops lines of sight
-    hazard: Tensor  # [M, Y, X] int32, bit z set where a voxel burns or cools: lava, debris, water
-    spawn_pos: Tensor  # [M, N, 3] vox, hull centres, standing on the ground
-    spawn_places: Tensor  # [M, N, K, 3] vox, hull centres of which a battle draws one a mech, infinite behind the last
+    hazard: Tensor  # [M, Y, X] int32, bit z set where a voxel heats or cools: lava, debris, water
+    spawn_pos: Tensor  # [M, N, 3] vox, hull centres of mechs on the ground
+    spawn_places: Tensor  # [M, N, K, 3] vox, hull centres; a battle draws one of K for each mech; padded with infinity
     spawn_yaw: Tensor  # [M, N] rad
     spawn_hp: Tensor  # [M, N] hit points
     spawn_leg_hp: Tensor  # [M, N] hit points of the legs
@@ -69,97 +73,97 @@ class Maps(Fields, TensorClass):
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
     path_direction: Tensor  # [M, Y, X, 2] unit vector of the next step towards the zone, 0 inside
-    ways: Tensor  # [M, L, Y, X] int16, way to each of L blocks (`world.walkways`); no block where orders are off
-    second_center: Tensor  # [M, 2] vox, of a second zone; the way to the zone is then that to the nearer one
-    second_radius: Tensor  # [M] vox, 0 where there is no second zone
-    control_rate: Tensor  # [M, 2] score for a second of zone control, blue and red
-    clock_rate: Tensor  # [M, 2] score that a team has for each substep of the battle
-    runner: Tensor  # [M, N] bool, mechs that shall reach the zone
-    arrival_score: Tensor  # [M, 2] score that a team has for each of its runners that was in the zone
-    loss_score: Tensor  # [M, 2] score that a team has for each runner of the other one that died before it was there
+    ways: Tensor  # [M, L, Y, X] int16, paths to each of L blocks (`world.walkways`); L = 0 if orders are disabled
+    second_center: Tensor  # [M, 2] vox, centre of a second zone; paths then lead to the nearer zone
+    second_radius: Tensor  # [M] vox, radius of the second zone, 0 without one
+    control_rate: Tensor  # [M, 2] score per second of zone control, blue and red
+    clock_rate: Tensor  # [M, 2] score of a team per substep
+    runner: Tensor  # [M, N] bool, mechs whose objective is to reach the zone
+    arrival_score: Tensor  # [M, 2] score of a team for each of its runners that has reached the zone
+    loss_score: Tensor  # [M, 2] score of a team for each enemy runner that died before it reached the zone
     telemetry: Tensor  # [M, 16, 16] 0..1, the map seen from above
 
 
 class Mechs(Fields, TensorClass):
-    """Every mech of every battle. B battles, N mechs, blue first, P packs of both teams."""
+    """The mechs of B battles. Each battle has N mechs, blue first, in P packs of both teams."""
 
     pos: Tensor  # [B, N, 3] vox, hull centre
     vel: Tensor  # [B, N, 3] vox/s
     yaw: Tensor  # [B, N] rad, 0 = +x
     hp: Tensor  # [B, N] hit points, 0 when dead
-    leg_hp: Tensor  # [B, N] hit points of the legs, 0 when legged
+    leg_hp: Tensor  # [B, N] hit points of the legs, 0 when the legs are destroyed
     heat: Tensor  # [B, N] heat points
     stability: Tensor  # [B, N] 0 .. 100
-    fallen: Tensor  # [B, N] int32 substeps until it stands up, 0 = on its feet
+    fallen: Tensor  # [B, N] int32 substeps until the mech stands up, 0 if it stands
     suppressed: Tensor  # [B, N] int32 substeps of suppression left
     cooldown: Tensor  # [B, N, T] int32 substeps until a weapon is ready
-    paint: Tensor  # [B, N, P] int32 substeps that pack p's paint on the mech lasts
-    painter: Tensor  # [B, N, P] int64, who of pack p painted it last
-    under_fire: Tensor  # [B, N] int32 substeps until it feels safe again
-    hit_from: Tensor  # [B, N, 2] unit vector towards where its last hit came from, 0 before the first
-    wrecked: Tensor  # [B, N] bool, dead and its wreck lies on the map, or absent from the beginning
+    paint: Tensor  # [B, N, P] int32 substeps left of the paint of pack p on the mech
+    painter: Tensor  # [B, N, P] int64, index of the mech of pack p that painted this mech last
+    under_fire: Tensor  # [B, N] int32 substeps for which the mech still counts as under fire
+    hit_from: Tensor  # [B, N, 2] unit vector towards the origin of the last hit, 0 before the first hit
+    wrecked: Tensor  # [B, N] bool, dead with its wreck on the map, or absent since the start of the battle
 
     @property
     def alive(self) -> Tensor:
-        """[B, N] bool."""
+        """[B, N] bool: the mech has hit points left."""
         return self.hp > 0
 
     @property
     def legged(self) -> Tensor:
-        """[B, N] bool: legs shot off."""
+        """[B, N] bool: the legs are destroyed."""
         return self.leg_hp <= 0
 
 
 class Shots(Fields, TensorClass):
-    """Shots in flight, S slots. Slot s belongs to one mech and weapon for ever (`Roster.shots`)."""
+    """S slots for shots in flight. Each slot belongs to a fixed mech and weapon (`Roster.shots`)."""
 
     pos: Tensor  # [B, S, 3] vox
     vel: Tensor  # [B, S, 3] vox/s
     ttl: Tensor  # [B, S] int32 substeps of flight left, 0 = empty slot
-    target: Tensor  # [B, S] int64, whom a homing shot turns to, NO_MECH for other shots
+    target: Tensor  # [B, S] int64, index of the mech that a homing shot follows, NO_MECH for other shots
 
 
 class Clouds(Fields, TensorClass):
-    """Smoke, C places: `Roster.clouds_each` for each mech of `Roster.launchers`, one after the other."""
+    """C slots for smoke clouds: `Roster.clouds_each` consecutive slots for each mech of `Roster.launchers`."""
 
     pos: Tensor  # [B, C, 3] vox, centre
     ttl: Tensor  # [B, C] int32 substeps left, 0 = no cloud
 
 
 class Terrain(Fields, TensorClass):
-    """Each battle's own ground, a map as the battle has changed it. The one part of a state written in place.
+    """The current terrain of each battle: the map with the changes of the battle. Systems modify it in place.
 
-    What a voxel is made of now follows from the map and these: `rubble` tells what a wreck filled, `solid` and
-    `opaque` whether it still stands. Rubble on dirt that is shot away leaves dirt, which is like air to everyone.
+    The current material of a voxel follows from the map and these fields; see `sim.terrain.current_material`. Rubble
+    that is shot away from dirt leaves dirt, which has the same effects as air.
     """
 
     solid: Tensor  # [B, Y, X] int32, bit z set where a voxel stops hulls and shots
     opaque: Tensor  # [B, Y, X] int32, bit z set where a voxel stops lines of sight
-    rubble: Tensor  # [B, Y, X] int32, bit z set where a wreck filled a voxel
-    damage: Tensor  # [B, Z, Y, X] uint8 hp lost
+    rubble: Tensor  # [B, Y, X] int32, bit z set where a wreck fills a voxel
+    damage: Tensor  # [B, Z, Y, X] uint8, hp lost by each voxel
 
 
 class Tally(Fields, TensorClass):
-    """What each mech did and suffered since its battle began. W weapons."""
+    """Statistics of each mech since the start of the battle, float32. The catalog has W weapons."""
 
-    damage: Tensor  # [B, N] hp taken from enemies
+    damage: Tensor  # [B, N] hp of damage dealt to enemies
     kills: Tensor  # [B, N] enemies killed
-    team_kills: Tensor  # [B, N] own mechs killed
-    assists: Tensor  # [B, N] kills by packmates of targets it painted
-    assist_hp: Tensor  # [B, N] full hp of those targets
-    paint_damage: Tensor  # [B, N] hp that its paint added to the damage of its packmates
+    team_kills: Tensor  # [B, N] mechs of its own team killed
+    assists: Tensor  # [B, N] kills by packmates of targets that this mech painted
+    assist_hp: Tensor  # [B, N] sum of the full hp of the targets of `assists`
+    paint_damage: Tensor  # [B, N] hp that the paint of this mech added to the damage of its packmates
     shots: Tensor  # [B, N, W] times each weapon fired
     hits: Tensor  # [B, N, W] direct hits on enemies
-    intercepts: Tensor  # [B, N] shots its AMS destroyed
-    intercepted_damage: Tensor  # [B, N] hp that a direct hit of each of them would have taken
-    falls: Tensor  # [B, N] times it was knocked down
-    legs_lost: Tensor  # [B, N] 1 once its legs were shot off
-    shutdowns: Tensor  # [B, N] times it overheated
-    vent_s: Tensor  # [B, N] seconds in which it vented heat
-    taken: Tensor  # [B, N, W] hp lost to each weapon of the enemy
-    killed_by: Tensor  # [B, N, W] 1 where an enemy's weapon took most in the substep of its death
+    intercepts: Tensor  # [B, N] shots that its AMS destroyed
+    intercepted_damage: Tensor  # [B, N] hp of damage that direct hits of the intercepted shots would have dealt
+    falls: Tensor  # [B, N] falls
+    legs_lost: Tensor  # [B, N] 1 once the legs are destroyed
+    shutdowns: Tensor  # [B, N] shutdowns by overheating
+    vent_s: Tensor  # [B, N] seconds of venting
+    taken: Tensor  # [B, N, W] hp of damage taken from each weapon of the enemy
+    killed_by: Tensor  # [B, N, W] 1 for the enemy weapon that dealt most damage in the substep of its death
     zone_s: Tensor  # [B, N] seconds inside the zone
-    bad_actions: Tensor  # [B, N] action numbers that were not finite
+    bad_actions: Tensor  # [B, N] action values that were not finite
 
 
 PER_WEAPON = ("shots", "hits", "taken", "killed_by")
@@ -167,27 +171,27 @@ PER_WEAPON = ("shots", "hits", "taken", "killed_by")
 
 
 class State(Fields, TensorClass):
-    """B battles. What the next substep depends on, the maps and the catalog apart."""
+    """The state of B battles: everything that the next substep depends on, except the maps and the catalog."""
 
     mechs: Mechs
     shots: Shots
     clouds: Clouds
     terrain: Terrain
     tally: Tally
-    seed: Tensor  # [B] int64, this episode's own
-    tick: Tensor  # [B] int64, substeps since the battle began
-    map_id: Tensor  # [B] int64
-    last_event: Tensor  # [B] int64, tick of the last decision in which a team did damage or scored
-    score: Tensor  # [B, 2] s of zone control, blue and red, or what counts as much by `Maps.clock_rate` and the like
-    control: Tensor  # [B, 2] zone tick of each team in the last decision, 0..1
-    messages: Tensor  # [B, N, comm_dim] what each mech said in the last decision
-    focus_slots: Tensor  # [B, N, PREFERENCES] int64, hostile behind each first contact slot or NO_MECH
-    orders_sent: Tensor  # [B, Q, P, OrderField] the last orders to each pack, newest first; Q = 0 where orders are off
-    orders_heard: Tensor  # [B, N, OrderField] what each mech was told last; no mech where orders are off
+    seed: Tensor  # [B] int64, seed of the episode
+    tick: Tensor  # [B] int64, substeps since the start of the battle
+    map_id: Tensor  # [B] int64, index of the map
+    last_event: Tensor  # [B] int64, tick of the last decision in which a team dealt damage or scored
+    score: Tensor  # [B, 2] score of blue and red: seconds of zone control, weighted by `Maps.control_rate` and the like
+    control: Tensor  # [B, 2] share of the zone that each team controlled in the last decision, 0..1
+    messages: Tensor  # [B, N, comm_dim] messages that each mech sent in the last decision
+    focus_slots: Tensor  # [B, N, PREFERENCES] int64, enemy in each of the first PREFERENCES contact slots, or NO_MECH
+    orders_sent: Tensor  # [B, Q, P, OrderField] last Q orders to each pack, newest first; Q = 0 if orders are disabled
+    orders_heard: Tensor  # [B, N, OrderField] last order that each mech received; N = 0 if orders are disabled
 
 
-def begun_whole(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
-    """What `Maps` hold of mechs that begin at `pos [M, N, 3]`, whole, cool and with weapons that are ready."""
+def undamaged_spawns(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
+    """Return the spawn fields of `Maps` for undamaged, cool mechs at `pos [M, N, 3]` with all weapons ready."""
     shape = pos.shape[:2]
     return {
         "spawn_pos": pos,
@@ -199,8 +203,8 @@ def begun_whole(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
     }
 
 
-def won_by_zone(count: int, mechs: int, device: torch.device) -> dict[str, Tensor]:
-    """What `Maps` hold of the objective of battles that the one zone of each of `count` maps decides."""
+def single_zone_objective(count: int, mechs: int, device: torch.device) -> dict[str, Tensor]:
+    """Return the objective fields of `count` maps on which control of a single zone scores."""
 
     def zeros(*shape: int) -> Tensor:
         return torch.zeros((count, *shape), dtype=torch.float32, device=device)
@@ -216,8 +220,8 @@ def won_by_zone(count: int, mechs: int, device: torch.device) -> dict[str, Tenso
     }
 
 
-def untouched(map_id: Tensor, maps: Maps) -> Terrain:
-    """The ground of battles that begin on the maps `map_id [B]`."""
+def initial_terrain(map_id: Tensor, maps: Maps) -> Terrain:
+    """Return the terrain of battles that start on the maps `map_id [B]`."""
     solid = maps.solid[map_id]
     return Terrain(
         solid=solid,
@@ -228,34 +232,37 @@ def untouched(map_id: Tensor, maps: Maps) -> Terrain:
     )
 
 
-def open_battle(
+def initial_state(
     seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig, terrain: Terrain | None = None
 ) -> State:
-    """Battles at their first moment: everybody at its spawn, as the map has it.
+    """Return the initial state of battles, with all mechs at the spawns of their map.
 
     Args:
         seed: `[B]` int64 episode seeds.
         map_id: `[B]` int64, the map of each battle.
-        terrain: their ground; by default made anew from the maps.
+        maps: all maps.
+        roster: mechs of both teams.
+        config: configuration of the battles.
+        terrain: initial terrain; by default that of the maps.
     """
     batch_size, whole = seed.shape, dict[str, Tensor]()
     parts: dict[str, dict[str, Tensor]] = {"mechs": {}, "shots": {}, "clouds": {}, "tally": {}}
-    for name, leaf in opening_leaves(seed, map_id, maps, roster, config).items():
+    for name, leaf in initial_leaves(seed, map_id, maps, roster, config).items():
         part, _, field_name = name.rpartition(".")
         (parts[part] if part else whole)[field_name] = leaf
     return State(
         mechs=Mechs(**parts["mechs"], batch_size=batch_size),
         shots=Shots(**parts["shots"], batch_size=batch_size),
         clouds=Clouds(**parts["clouds"], batch_size=batch_size),
-        terrain=untouched(map_id, maps) if terrain is None else terrain,
+        terrain=initial_terrain(map_id, maps) if terrain is None else terrain,
         tally=Tally(**parts["tally"], batch_size=batch_size),
         **whole,
         batch_size=batch_size,
     )
 
 
-def opening_leaves(seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
-    """Every tensor of `open_battle` by its dotted name, without the terrain; arguments as there."""
+def initial_leaves(seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
+    """Return the tensors of `initial_state`, keyed by dotted name, without the terrain. Same arguments."""
     batch, mechs, device = seed.shape[0], roster.num_mechs, seed.device
     slots, places = roster.shots.count, roster.launchers.shape[0] * roster.clouds_each
 
@@ -288,10 +295,10 @@ def opening_leaves(seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, con
 
 
 def no_orders(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
-    """What a state holds of orders before the first one."""
+    """Return the order fields of a state before the first order."""
     command, device = config.command, roster.hull.device
     queue = command.queue(config.rules.decision_s) if command.enabled else 0
-    # Not a constant of the host's, which would be copied to the device at every restart.
+    # Created on the device: a constant of the host would be copied at every reset.
     column = torch.arange(len(OrderField), device=device)
     columns = -((column == int(OrderField.TARGET)) | (column == int(OrderField.ISSUED))).to(torch.float32)
     return {
@@ -301,7 +308,7 @@ def no_orders(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor
 
 
 def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
-    """The fields of the `Mechs` of battles that begin on the maps `map_id [B]`: at rest at their spawns."""
+    """Return the fields of `Mechs` at the start of battles on the maps `map_id [B]`: at rest at their spawns."""
     batch, mechs, device = map_id.shape[0], roster.num_mechs, map_id.device
 
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -328,7 +335,7 @@ def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfi
 
 
 def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> dict[str, Tensor]:
-    """The fields of a `Tally` of `batch` battles, all zero."""
+    """Return the fields of a `Tally` of `batch` battles, all zero."""
     shapes = {
         name: (batch, mechs, weapons) if name in PER_WEAPON else (batch, mechs) for name in Tally.__dataclass_fields__
     }
@@ -336,12 +343,12 @@ def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> d
 
 
 def is_off(name: str, leaf: Tensor) -> bool:
-    """Whether a leaf of a state or of maps is empty because orders are off: it is in no digest and no file then."""
+    """Return True for an order field that is empty because orders are disabled. Digests and files omit it."""
     return name in ("orders_sent", "orders_heard", "ways") and leaf.numel() == 0
 
 
 def leaves_of(state: State) -> dict[str, Tensor]:
-    """Every tensor of a state by its dotted name, without terrain and what `is_off`."""
+    """Return the tensors of a state, keyed by dotted name, without the terrain and without fields that are `is_off`."""
     leaves: dict[str, Tensor] = {}
     for name in State.__dataclass_fields__:
         part = getattr(state, name)
@@ -353,7 +360,7 @@ def leaves_of(state: State) -> dict[str, Tensor]:
 
 
 def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
-    """`state` with the tensors replaced by `leaves`; terrain is unchanged."""
+    """Return `state` with the tensors `leaves`, keyed by dotted name, replaced; the terrain is unchanged."""
     parts: dict[str, dict[str, Tensor]] = {}
     plain: dict[str, object] = {}
     for name, value in leaves.items():

@@ -24,7 +24,7 @@ from echelon.rules.roster import build_roster
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
 from echelon.sim.terrain import material_at
-from echelon.state import PER_WEAPON, Maps, State, begun_whole, open_battle, won_by_zone
+from echelon.state import PER_WEAPON, Maps, State, initial_state, single_zone_objective, undamaged_spawns
 from echelon.world.walkways import ways_on_foot
 
 CPU = torch.device("cpu")
@@ -76,7 +76,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
         solid=solid,
         opaque=columns_of(material, "opaque"),
         hazard=bits_of(material, torch.tensor([m in HAZARDS for m in Material])),
-        **begun_whole(spawn, roster),
+        **undamaged_spawns(spawn, roster),
         spawn_yaw=torch.where(roster.is_red, -math.pi / 2, math.pi / 2)[None],
         zone_center=center[None],
         zone_radius=torch.tensor([7.5]),
@@ -84,7 +84,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
         path_direction=(to_center / away.clamp_min(1e-6)[..., None])[None],
         ways=ways_on_foot(solid, lava, spawn, config),
         telemetry=torch.zeros(1, 16, 16),
-        **won_by_zone(1, roster.num_mechs, CPU),
+        **single_zone_objective(1, roster.num_mechs, CPU),
         batch_size=[1],
     )
 
@@ -248,7 +248,7 @@ def scene(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Materia
     maps = flat_maps(config, *boxes)
     roster = build_roster(config, CPU)
     seed = torch.arange(batch)
-    state = open_battle(seed, torch.zeros_like(seed), maps, roster, config)
+    state = initial_state(seed, torch.zeros_like(seed), maps, roster, config)
     return Scene(build_model(config, roster, maps), state)
 
 

@@ -43,7 +43,7 @@ from echelon.runtime.files import FileError
 from echelon.viewer.page import write_page
 
 CPU = torch.device("cpu")
-UNREAD = "files from before the first release are not read, make it anew with this Echelon"
+UNREAD = "files from before the first release are not supported, create the file again with this Echelon"
 
 
 @pytest.fixture(params=RELEASES, ids=lambda folder: folder.name)
@@ -313,5 +313,5 @@ def test_invalid_settings_are_refused_by_name(change, says):
 def test_file_without_a_setting_is_refused_by_its_name(name):
     values = as_json(RulesConfig())
     del values[name]
-    with pytest.raises(ConfigError, match=f"^here must be whole: this RulesConfig lacks {name}, got "):
+    with pytest.raises(ConfigError, match=f"^here must be complete: this RulesConfig lacks {name}, got "):
         from_json(RulesConfig, values, "here")

@@ -355,7 +355,7 @@ def test_start_in_removed_folder_exits_in_one_line(tmp_path, words):
     (tmp_path / "gone").mkdir()
     done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S)
     last = done.stderr.splitlines()[-1]
-    assert done.returncode == 1 and "the current folder has been removed" in last and "Errno" not in done.stderr
+    assert done.returncode == 1 and "the current folder was deleted" in last and "Errno" not in done.stderr
     assert words[0] == "-c" or done.stderr.startswith("error: ")
 
 

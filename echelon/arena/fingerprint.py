@@ -20,7 +20,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
-from echelon.state import Maps, State, is_off, won_by_zone
+from echelon.state import Maps, State, is_off, single_zone_objective
 from echelon.views.group_policy import GroupPolicy
 
 RANDOM = "random"
@@ -30,7 +30,7 @@ RANDOM_ACTIONS = 100
 
 
 BEGINNINGS = ("spawn_places", "spawn_hp", "spawn_leg_hp", "spawn_heat", "spawn_cooldown")
-IN_STATES = (*BEGINNINGS, *won_by_zone(0, 0, torch.device("cpu")))
+IN_STATES = (*BEGINNINGS, *single_zone_objective(0, 0, torch.device("cpu")))
 """Fields of maps that are hashed as part of states only: of the first one, and of scores."""
 
 

@@ -21,7 +21,7 @@ from echelon.runtime.errors import ConfigError, quoted, require
 from echelon.sim.model import SimModel
 from echelon.sim.movement import overlap
 from echelon.sim.terrain import hits_terrain
-from echelon.state import State, Tally, is_off, leaves_of, open_battle
+from echelon.state import State, Tally, initial_state, is_off, leaves_of
 
 ROUNDING = 1e-5
 
@@ -182,5 +182,5 @@ def check_initial_positions(sim_model: SimModel) -> None:
     index = torch.arange(count, device=maps.seed.device)
     names = [name for name, _ in config.positions[0].named]
     check_room(sim_model, names)
-    state = draw_places(open_battle(index, index, maps, sim_model.roster, config), sim_model)
+    state = draw_places(initial_state(index, index, maps, sim_model.roster, config), sim_model)
     check_edited(state, list(range(count)), names, sim_model, "scenario")

@@ -17,7 +17,7 @@ from echelon.rules.position import MOST_PLACES
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import ConfigError
-from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, open_battle, won_by_zone
+from echelon.state import TELEMETRY_CELLS, Maps, initial_state, single_zone_objective, undamaged_spawns
 from echelon.world.pool import BLOCK
 from echelon.world.walkways import num_ways
 
@@ -58,7 +58,7 @@ def footprint_of(config: EnvConfig) -> Footprint:
     """Return the bytes of one battle and one map of `config`, measured on empty ones."""
     cpu, roster = torch.device("cpu"), build_roster(config, torch.device("cpu"))
     maps, zero = empty_map(config), torch.zeros(1, dtype=torch.int64, device="cpu")
-    state = open_battle(zero, zero, maps, roster, config)
+    state = initial_state(zero, zero, maps, roster, config)
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, cpu, has_commanders=True)
     observation, terrain = specs.observation().zero(), bytes_of(state.terrain.values())
@@ -86,7 +86,7 @@ def empty_map(config: EnvConfig) -> Maps:
         seed=zeros(1, dtype=torch.int64),
         material=zeros(1, world.size_z, *plane[1:], dtype=torch.uint8),
         **{name: zeros(*plane, dtype=torch.int32) for name in ("solid", "opaque", "hazard")},
-        **{**begun_whole(zeros(1, mechs, 3), build_roster(config, torch.device("cpu"))), **areas},
+        **{**undamaged_spawns(zeros(1, mechs, 3), build_roster(config, torch.device("cpu"))), **areas},
         spawn_yaw=zeros(1, mechs),
         zone_center=zeros(1, 2),
         zone_radius=zeros(1),
@@ -94,7 +94,7 @@ def empty_map(config: EnvConfig) -> Maps:
         path_direction=zeros(*plane, 2),
         ways=zeros(1, num_ways(config), *plane[1:], dtype=torch.int16),
         telemetry=zeros(1, TELEMETRY_CELLS, TELEMETRY_CELLS),
-        **won_by_zone(1, mechs, torch.device("cpu")),
+        **single_zone_objective(1, mechs, torch.device("cpu")),
         batch_size=[1],
     )
 

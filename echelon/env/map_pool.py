@@ -18,7 +18,7 @@ from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
-from echelon.state import Maps, open_battle
+from echelon.state import Maps, initial_state
 from echelon.world.pool import make_maps, pool_seeds
 
 SLOTS = 1024
@@ -181,7 +181,7 @@ def initial_observations_of(sim_model: SimModel, maps: Maps, loops: Loops | None
     count, device = maps.shape[0], sim_model.roster.hull.device
     seed = torch.zeros(count, dtype=torch.int64, device=device)
     with one_thread(device):
-        state = open_battle(seed, torch.arange(count, device=device), maps, sim_model.roster, sim_model.config)
+        state = initial_state(seed, torch.arange(count, device=device), maps, sim_model.roster, sim_model.config)
         if loops is not None:
             state, streams = loops.observe(state, maps)
         else:

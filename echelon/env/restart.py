@@ -19,7 +19,7 @@ from echelon.env.outcome import Winner
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
-from echelon.state import Maps, State, Terrain, leaves_of, open_battle, opening_leaves, untouched
+from echelon.state import Maps, State, Terrain, initial_leaves, initial_state, initial_terrain, leaves_of
 from echelon.world.splits import placed
 
 TELEMETRY, WINNER = ("telemetry",), ("outcome", "winner")
@@ -167,7 +167,7 @@ def reset_rows(
     """
     seed = placed(next_seed[rows], sim_model.config.split)
     map_id = draw_map(seed, map_slots)
-    opened = opening_leaves(seed, map_id, sim_model.maps, sim_model.roster, sim_model.config)
+    opened = initial_leaves(seed, map_id, sim_model.maps, sim_model.roster, sim_model.config)
     opened["focus_slots"] = initial_observations["focus_slots"][map_id]
     old, copied = leaves_of(state), {}
     for name, leaf in old.items():
@@ -175,7 +175,7 @@ def reset_rows(
             leaf.index_copy_(0, rows, opened[name])
         else:
             copied[name] = leaf.index_copy(0, rows, opened[name])
-    Selection(rows=rows).restore(state.terrain, untouched(map_id, sim_model.maps))
+    Selection(rows=rows).restore(state.terrain, initial_terrain(map_id, sim_model.maps))
     for name, values in shown.items():
         if name in STREAMS:
             values.index_copy_(0, rows, initial_observations[name][map_id])
@@ -289,12 +289,12 @@ def open_on_map(
 ) -> State:
     """Return new battles, each on a map drawn by its own seed `[B]`, which is `placed` in the config's split.
 
-    `terrain` as in `open_battle`.
+    `terrain` as in `initial_state`.
     """
     seed = placed(seed, sim_model.config.split)
     map_id = draw_map(seed, map_slots)
     state = draw_places(
-        open_battle(seed, map_id, sim_model.maps, sim_model.roster, sim_model.config, terrain), sim_model
+        initial_state(seed, map_id, sim_model.maps, sim_model.roster, sim_model.config, terrain), sim_model
     )
     return state.replace(focus_slots=initial_observations["focus_slots"][map_id])
 

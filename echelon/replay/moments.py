@@ -14,7 +14,7 @@ from echelon.replay import battle
 from echelon.replay.battle import FLIGHTS, NO_INDEX, POINTS, POS_PER_VOX, Condition, FlightEnd
 from echelon.sim.model import SimModel
 from echelon.sim.sight import crosses_smoke
-from echelon.sim.terrain import has_bit, now_made_of
+from echelon.sim.terrain import current_material, has_bit
 
 KEPT = (
     "pos",
@@ -346,7 +346,7 @@ def changes(columns: dict[str, Tensor], map_id: int, sim_model: SimModel) -> np.
         )
         was_solid, was_opaque = (has_bit(masks[map_id, v, u], level) for masks in (maps.solid, maps.opaque))
         made_of = maps.material[map_id, level, v, u]
-        material = now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), is_rubble)
+        material = current_material(made_of, (was_solid, was_opaque), (solid, opaque), is_rubble)
         rows.append(torch.stack((d, u, v, level, material.long()), 1))
     return table(torch.cat(rows).cpu().numpy())
 

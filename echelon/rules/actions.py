@@ -1,4 +1,4 @@
-"""The action layout, and what a policy's numbers order each mech to do."""
+"""The columns of an action, and decoding of actions into orders for each mech."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,7 +14,7 @@ from echelon.runtime.geometry import length
 
 
 class Act(IntEnum):
-    """Columns of an action; `comm_dim` message numbers follow `HOSTILE_ONLY`."""
+    """Columns of an action. `comm_dim` message values follow `HOSTILE_ONLY`."""
 
     FORWARD = 0
     STRAFE = 1
@@ -37,9 +37,9 @@ class Act(IntEnum):
 
 
 CONTROLS = len(Act)
-"""Numbers before the message."""
+"""Number of columns before the message."""
 PREFERENCES = Act.PREFER_4 - Act.PREFER_0 + 1
-"""Contact slots a target preference can name."""
+"""Number of contact slots with a target preference."""
 SORT_MODES = Act.SORT_MOST_DAMAGED - Act.SORT_CLOSEST + 1
 TRIGGER_COLUMNS = {
     Trigger.PRIMARY: Act.PRIMARY,
@@ -47,56 +47,56 @@ TRIGGER_COLUMNS = {
     Trigger.TERTIARY: Act.TERTIARY,
     Trigger.SPECIAL: Act.SPECIAL,
 }
-"""Column of every trigger, in their order: graphs of older torch iterate no enum and add nothing to its members."""
+"""Action column of each trigger, in order. A dict, because graphs of older torch versions cannot iterate an enum."""
 NO_MECH = -1
-"""An index that names no mech."""
+"""Index value that means no mech."""
 
 
 def layout(comm_dim: int) -> str:
-    """The columns in words, for error messages."""
+    """Return a list of the columns, for error messages."""
     names = ", ".join(f"{act.value} {act.name.lower()}" for act in Act)
     return f"{names}, then {comm_dim} message numbers"
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What every mech was told for one decision. B battles, N mechs."""
+    """Decoded actions of all mechs for one decision. B battles, N mechs."""
 
     throttle: Tensor
-    """[B, N, 2] ahead and left, length at most 1."""
+    """[B, N, 2] forward and left, a vector of length at most 1."""
     thrust: Tensor
-    """[B, N] jets, 0..1; 0 for a hull without jets."""
+    """[B, N] jet thrust in 0..1; 0 for a hull without jets."""
     turn: Tensor
-    """[B, N] -1..1 of the yaw rate."""
+    """[B, N] share of the maximum yaw rate, in -1..1."""
     vent: Tensor
-    """[B, N] bool."""
+    """[B, N] bool: vent heat."""
     fire: Tensor
-    """[B, W, N] bool: trigger of weapon w held, false where the mech carries none."""
+    """[B, W, N] bool: the trigger of weapon w is held; false if the mech does not carry the weapon."""
     ecm: Tensor
-    """[B, N] bool: jam, where the hull can."""
+    """[B, N] bool: jam enemy sensors; false if the hull has no ECM."""
     eccm: Tensor
-    """[B, N] bool: clear one's own team's sensors, where the hull can."""
+    """[B, N] bool: counter the jamming of its own team's sensors; false if the hull has no ECCM."""
     focus: Tensor
     """[B, N] int64: index of the focus target, `NO_MECH` for none."""
     sort_mode: Tensor
-    """[B, N] int64 in 0 .. SORT_MODES - 1."""
+    """[B, N] int64 in 0 .. SORT_MODES - 1: order of the contacts."""
     hostile_only: Tensor
-    """[B, N] bool."""
+    """[B, N] bool: list only enemies as contacts."""
     message: Tensor
-    """[B, N, comm_dim] -1..1."""
+    """[B, N, comm_dim] message to the pack, values in -1..1."""
     bad: Tensor
-    """[B, N] int32: action numbers that were not finite."""
+    """[B, N] int32: number of action values that were not finite."""
 
 
 def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: FeaturesConfig) -> Orders:
-    """Read an action `[B, N, CONTROLS + comm_dim]`. Not finite counts as 0, out of range is clipped.
-
-    Systems that are switched off hear nothing: their columns count as 0.
+    """Decode actions into orders. NaN and infinity count as 0; values out of range are clamped.
 
     Args:
-        action: squashed numbers, nominally in [-1, 1]; never written to.
-        focus_slots: `[B, N, PREFERENCES]` mech index behind each of the first contact slots of the last
-            observation, `NO_MECH` where the slot held no living hostile.
+        action: `[B, N, CONTROLS + comm_dim]` float32 in [-1, 1]. Not modified.
+        focus_slots: `[B, N, PREFERENCES]` int64, mech index in each of the first contact slots of the last
+            observation; `NO_MECH` if the slot held no living enemy.
+        roster: mechs of the battle.
+        features: enabled systems; columns of disabled systems count as 0.
     """
     finite = action.isfinite()
     act = torch.where(finite, action, 0.0).clamp(-1.0, 1.0)
@@ -127,9 +127,9 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
 
 
 def weapons_fired(act: Tensor, roster: Roster, features: FeaturesConfig) -> Tensor:
-    """`[B, W, N]` bool: the trigger of weapon w of mech n is held; `act [B, N, D]` are finite numbers in -1..1."""
+    """`[B, W, N]` bool: the trigger of weapon w of mech n is held; `act [B, N, D]` holds finite values in -1..1."""
     pressed = torch.stack([act[..., column] > 0 for column in TRIGGER_COLUMNS.values()], -1)  # [B, N, 4]
-    # A gather along a static table: weapon w of mech n reads the trigger it hangs on.
+    # Gather along a static table: weapon w of mech n reads the trigger that fires it.
     trigger = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
     fire = pressed.transpose(1, 2).gather(1, trigger) & (roster.trigger >= 0)
     if not features.smoke:
@@ -138,10 +138,10 @@ def weapons_fired(act: Tensor, roster: Roster, features: FeaturesConfig) -> Tens
 
 
 def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> Tensor:
-    """`[B, N]` int64: the mech behind the slot most preferred, of those preferred above 0, or `NO_MECH`.
+    """Return the mech in the slot with the highest preference above 0, `[B, N]` int64, or `NO_MECH`.
 
     Args:
-        act: `[B, N, D]` finite numbers in -1..1.
+        act: `[B, N, D]` finite values in -1..1.
         focus_slots: `[B, N, PREFERENCES]` as in `decode`.
     """
     preference = act[..., Act.PREFER_0 : Act.SORT_CLOSEST] * features.target_preference
@@ -151,7 +151,7 @@ def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> 
 
 
 def idle(batch: int, roster: Roster, config: EnvConfig) -> Orders:
-    """The orders of mechs that were told nothing: what the first observation of a battle is built with."""
+    """Return the orders of an all-zero action, which the initial observation of a battle is built with."""
     shape = (batch, roster.num_mechs)
     device = roster.hull.device
     action = torch.zeros((*shape, CONTROLS + config.comm_dim), dtype=torch.float32, device=device)

@@ -1,4 +1,4 @@
-"""Hulls, weapons, suites and materials: the rows of the rule book, and the catalog that holds them."""
+"""The catalog of the rules: hulls, weapons, suites and materials."""
 
 import math
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ from echelon.runtime.limits import SHARE, Limits
 
 
 class Suite(IntEnum):
-    """Combat suites: what a mech's cockpit shows."""
+    """Combat suites. The suite of a mech determines what it observes."""
 
     SCOUT_RECON = 0
     LIGHT_SKIRMISH = 1
@@ -57,7 +57,7 @@ class Suite(IntEnum):
 
 
 class Material(IntEnum):
-    """What a voxel is made of."""
+    """Materials of voxels."""
 
     AIR = 0
     DIRT = 1
@@ -202,7 +202,7 @@ SUITES = {
 }
 """Suites of the newest rules."""
 NO_SUITE = SuiteSpec(24, 1.0, 1.0, 5, 2, False, False, False, 0)
-"""The cockpit of every mech where suites are switched off: nothing is held back, nothing is passed on."""
+"""The suite of every mech if suites are disabled. It shows everything that the mech senses, and no reports."""
 MATERIALS = {
     "air": MaterialSpec(solid=False, opaque=False),
     "dirt": MaterialSpec(solid=False, opaque=False),
@@ -218,73 +218,73 @@ MATERIALS = {
 """Materials of the newest rules."""
 
 KINETIC_AIM_FOCUS_RAD = 0.2
-"""A weapon that needs no target aims at the focus target within this bearing, else fires straight ahead."""
+"""Maximum bearing at which a weapon that needs no target aims at the focus target. Beyond it fires straight ahead."""
 KINETIC_AIM_RAD = 0.1
-"""The same for any other target."""
+"""Maximum bearing at which a weapon that needs no target aims at any other target."""
 BEAM_SPREAD = 0.5
-"""A beam strikes within this share of the target's half height."""
+"""Beams hit within this share of the target's half height around the target's centre."""
 KINETIC_MUZZLE = 0.8
 """Height of a kinetic muzzle above the hull centre, in half heights."""
 MISSILE_RACK_VOX = 0.5
-"""Height of the tubes of homing weapons above the hull's top."""
+"""Height of the launch tubes of homing weapons above the top of the hull, vox."""
 MISSILE_LOFT = 0.5
-"""What is added upwards to the unit vector a homing shot is launched along."""
+"""Upward component that is added to the unit launch direction of a homing shot."""
 HOMING_PER_S = 4.0
-"""How fast the velocity of a homing shot turns to its target."""
+"""Rate at which the velocity of a homing shot turns to its target, share per second."""
 ECCM_TRIGGER = 0.5
-"""The secondary trigger of a hull with ECM and ECCM means ECCM above this, ECM above 0."""
+"""Hulls with ECM and ECCM: a secondary trigger above this value runs ECCM, a lower one above 0 runs ECM."""
 DEBRIS_HEAT = 0.5
-"""A debris field's share of the heat of lava."""
+"""Heat of a debris field, as a share of the heat of lava."""
 DEBRIS_DAMAGE = 0.25
-"""A debris field's share of the damage of lava."""
+"""Damage of a debris field, as a share of the damage of lava."""
 REACH = Limits(0.0, 500.0)
 HAZARDS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
-"""What heats, cools or hurts whoever stands in it; no wreck fills it."""
+"""Materials that heat, cool or damage a mech that stands in them. Wrecks do not fill them."""
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every hull, weapon, suite and material of a battle, and the numbers that several of them share.
+    """All hulls, weapons, suites and materials of a battle, and the constants that they share.
 
-    By default those of the newest rules. A table that is given holds all of its rows, as in
-    `Catalog(weapons={**Catalog().weapons, "railgun": WeaponSpec(...)})`. They stand in the order of the default
-    catalog, new ones behind them by name.
+    The defaults are those of the newest rules. A table argument replaces the whole table, as in
+    `Catalog(weapons={**Catalog().weapons, "railgun": WeaponSpec(...)})`. Rows keep the order of the default catalog;
+    new rows follow, sorted by name.
 
     Raises:
-        ConfigError: naming the row and the field that is out of its limits.
+        ConfigError: if a field of a row is outside its limits. The message contains the row and the field.
     """
 
     hulls: Mapping[str, HullSpec] = Table(HULLS)
     weapons: Mapping[str, WeaponSpec] = Table(WEAPONS)
     suites: Mapping[str, SuiteSpec] = Table(SUITES)
     materials: Mapping[str, MaterialSpec] = Table(MATERIALS)
-    """Rows by name: `HullSpec`, `WeaponSpec`, `SuiteSpec` and `MaterialSpec` of `echelon.rules.specs`."""
+    """Rows keyed by name: `HullSpec`, `WeaponSpec`, `SuiteSpec` and `MaterialSpec` of `echelon.rules.specs`."""
     timers: tuple[str, ...] = ("laser", "missile", "kinetic", "painter")
-    """The first cooldown timers, in their order; others that weapons name follow."""
+    """The first cooldown timers, in order. Further timers of weapons follow."""
     sight_lock_vox: Annotated[float, REACH] = 12.0
-    """A weapon that needs a lock has it within this on a clear line alone."""
+    """Maximum distance at which a clear line alone gives a lock, vox."""
     lock_quality: Annotated[float, Limits(0.0, 1.5)] = 0.7
-    """Sensor quality it takes to make use of paint."""
+    """Minimum sensor quality for a lock on a painted target."""
     paint_s: Annotated[float, WAIT_S] = 5.0
-    """How long paint lasts."""
+    """Duration of paint, s."""
     paint_bonus: Annotated[float, Limits(0.0, 10.0)] = 0.2
-    """Share of damage added to hits on a target that a packmate painted."""
+    """Additional share of damage of hits on a target that a packmate painted."""
     cloud_s: Annotated[float, Limits(0.05, 60.0)] = 6.0
-    """How long a cloud of smoke hangs."""
+    """Lifetime of a smoke cloud, s."""
     cloud_vox: Annotated[float, Limits(0.1, 20.0)] = 3.0
-    """Radius of a cloud of smoke."""
+    """Radius of a smoke cloud, vox."""
     ams_vox: Annotated[float, REACH] = 5.5
-    """How far an anti-missile system reaches."""
+    """Range of an anti-missile system (AMS), vox."""
     ams_chance: Annotated[float, SHARE] = 0.6
-    """How often it destroys what it tries."""
+    """Probability that an AMS destroys the shot it fires at."""
     ams_cooldown_s: Annotated[float, WAIT_S] = 1.0
-    """How long it waits after each try."""
+    """Cooldown of an AMS after each try, s."""
     ewar_vox: Annotated[float, Limits(0.1, 500.0)] = 50.0
-    """Where the strength of ECM and ECCM has fallen to 0."""
+    """Distance at which the strength of ECM and ECCM falls to 0, vox."""
     ecm_heat_per_s: Annotated[float, EFFECT] = 3.0
-    """Heat points of an emitter that jams."""
+    """Heat points per second of an active ECM."""
     eccm_heat_per_s: Annotated[float, EFFECT] = 2.0
-    """Heat points of an emitter that clears its own team's sensors."""
+    """Heat points per second of an active ECCM."""
 
     __repr__ = short_repr
 
@@ -303,24 +303,24 @@ class Catalog:
 
     @property
     def timer_names(self) -> tuple[str, ...]:
-        """Every cooldown timer, that of the AMS apart."""
+        """Names of all cooldown timers except the timer of the AMS."""
         return tuple(dict.fromkeys((*self.timers, *(spec.timer for spec in self.weapons.values()))))
 
     def carried(self, hull: str) -> dict[str, WeaponSpec]:
-        """The weapons of a hull by name."""
+        """Return the weapons of a hull, keyed by name."""
         return {name: spec for name, spec in self.weapons.items() if hull in spec.mounts}
 
     def class_of(self, hull: str) -> Hull:
-        """The class of a hull."""
+        """Return the class of a hull, given its name."""
         return Hull[self.hulls[hull].hull_class.upper()]
 
     def material(self, kind: Material) -> MaterialSpec:
-        """The row of a material."""
+        """Return the row of a material."""
         return self.materials[kind.name.lower()]
 
 
 def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[str, MaterialSpec]) -> None:
-    """Require that every row is within its limits, and that rows fit together."""
+    """Require that every row is within its limits and consistent with the other rows."""
     for table, kind in SPECS.items():
         for name, spec in getattr(catalog, table).items():
             check_name(f"catalog.{table}", name)
@@ -333,12 +333,16 @@ def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[
     require(timers <= MAX_TIMERS, "catalog.timers", f"at most {MAX_TIMERS} with those of weapons and the AMS", timers)
     count = len(catalog.weapons)
     require(1 <= count <= MAX_WEAPONS, "catalog.weapons", f"1..{MAX_WEAPONS} rows", count)
-    require(set(catalog.suites) == set(suites), "catalog.suites", f"of the rows {suites}", tuple(catalog.suites))
+    require(
+        set(catalog.suites) == set(suites), "catalog.suites", f"a table with the rows {suites}", tuple(catalog.suites)
+    )
     check_materials(catalog, materials)
     for name, hull in catalog.hulls.items():
         check_hull(f"catalog.hulls.{name}", hull, suites)
     classes = {hull.hull_class for hull in catalog.hulls.values()}
-    require(classes == set(CLASSES), "catalog.hulls", f"with a hull of each class, {CLASSES}", tuple(catalog.hulls))
+    require(
+        classes == set(CLASSES), "catalog.hulls", f"a table with a hull of each class {CLASSES}", tuple(catalog.hulls)
+    )
     for name, weapon in catalog.weapons.items():
         check_weapon(f"catalog.weapons.{name}", weapon, catalog)
     for name in catalog.hulls:
@@ -346,52 +350,59 @@ def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[
 
 
 def check_materials(catalog: Catalog, laid: Mapping[str, MaterialSpec]) -> None:
-    """Require the materials that maps are made of, and points that a voxel can keep."""
+    """Require the rows of the default materials, unchanged `solid` and `opaque`, and hp within its limits."""
     names = tuple(catalog.materials)
-    require(set(names) == set(laid), "catalog.materials", f"of the rows {tuple(laid)}", names)
+    require(set(names) == set(laid), "catalog.materials", f"a table with the rows {tuple(laid)}", names)
     for name, spec in catalog.materials.items():
         where = f"catalog.materials.{name}"
         for field in ("solid", "opaque"):
             as_made = getattr(laid[name], field)
-            require(getattr(spec, field) == as_made, f"{where}.{field}", f"{as_made}, as maps are made", not as_made)
+            require(
+                getattr(spec, field) == as_made,
+                f"{where}.{field}",
+                f"{as_made}, as the map generator requires",
+                not as_made,
+            )
         is_number = type(spec.hp) in (int, float)
         is_valid = is_number and (spec.hp == math.inf or 0 < spec.hp <= MAX_POINTS)
-        require(is_valid, f"{where}.hp", f"in (0, {MAX_POINTS:g}], or null for ever", spec.hp)
+        require(is_valid, f"{where}.hp", f"in (0, {MAX_POINTS:g}], or null for an indestructible material", spec.hp)
 
 
 def check_weapon(where: str, weapon: WeaponSpec, catalog: Catalog) -> None:
-    """Require that what a weapon is, needs and does fit together."""
+    """Require that the fields of a weapon are valid and consistent."""
     require(weapon.guidance in GUIDANCE, f"{where}.guidance", f"one of {GUIDANCE}", weapon.guidance)
     require(weapon.effect in EFFECTS, f"{where}.effect", f"one of {EFFECTS}", weapon.effect)
-    require(set(weapon.needs) <= set(NEEDS), f"{where}.needs", f"chosen from {NEEDS}", weapon.needs)
+    require(set(weapon.needs) <= set(NEEDS), f"{where}.needs", f"a selection of {NEEDS}", weapon.needs)
     require(weapon.look in ("", *LOOKS), f"{where}.look", f"one of {LOOKS}", weapon.look)
     is_colour = weapon.colour == "" or COLOUR.fullmatch(weapon.colour) is not None
-    require(is_colour, f"{where}.colour", "#rrggbb in small letters", weapon.colour)
+    require(is_colour, f"{where}.colour", "#rrggbb in lower case", weapon.colour)
 
     aimed = "target" in weapon.needs or weapon.guidance in ("ballistic", "linear")
-    require(aimed, f"{where}.needs", 'with "target": a beam and a homing shot go to one', weapon.needs)
+    require(aimed, f"{where}.needs", 'a list with "target": beams and homing shots need one', weapon.needs)
     flies, speed = not weapon.is_beam, weapon.speed_vox_per_s
     limit = f"{MIN_SHOT_SPEED:g}..{MAX_SHOT_SPEED:g} vox/s" if flies else "0 for a beam"
     is_number = type(speed) in (int, float)
     is_valid = is_number and (MIN_SHOT_SPEED <= speed <= MAX_SHOT_SPEED if flies else speed == 0)
     require(is_valid, f"{where}.speed_vox_per_s", limit, speed)
     is_integral = weapon.is_beam or float(weapon.damage).is_integer()
-    require(is_integral, f"{where}.damage", "a whole number: voxels lose whole points to shots", weapon.damage)
+    require(
+        is_integral, f"{where}.damage", "an integer, because the damage of voxels is stored as integers", weapon.damage
+    )
     splashes = weapon.splash_vox == 0 or (flies and weapon.effect != "cloud")
-    require(splashes, f"{where}.splash_vox", "0 for beams and for clouds", weapon.splash_vox)
+    require(splashes, f"{where}.splash_vox", "0 for beams and smoke shots", weapon.splash_vox)
     guided = not weapon.interceptable or weapon.guidance == "homing"
-    require(guided, f"{where}.interceptable", "false: an AMS destroys homing shots only", weapon.interceptable)
+    require(guided, f"{where}.interceptable", "false, because an AMS destroys homing shots only", weapon.interceptable)
     is_allowed = {"paint": weapon.is_beam, "cloud": weapon.guidance == "linear"}.get(weapon.effect, True)
-    require(is_allowed, f"{where}.effect", "paint for beams and cloud for linear fire only", weapon.effect)
+    require(is_allowed, f"{where}.effect", "paint only for beams, and cloud only for linear shots", weapon.effect)
     for hull, trigger in weapon.mounts.items():
-        require(hull in catalog.hulls, f"{where}.mounts", f"on hulls of {tuple(catalog.hulls)}", hull)
+        require(hull in catalog.hulls, f"{where}.mounts", f"keyed by hulls of {tuple(catalog.hulls)}", hull)
         require(trigger in TRIGGERS, f"{where}.mounts.{hull}", f"one of {TRIGGERS}", trigger)
 
 
 def check_mounts(hull: str, catalog: Catalog) -> None:
-    """Require that a hull has room for its weapons: a trigger for each gun, and one launcher of clouds at most.
+    """Require that each gun of a hull has its own trigger, and that a hull has at most one smoke launcher.
 
-    A painter may share a trigger, because it fires only at what the gun is aimed at.
+    A painter may share the trigger of a gun, because both aim at the same target.
     """
     carried = catalog.carried(hull)
     for paints in (False, True):
@@ -399,41 +410,41 @@ def check_mounts(hull: str, catalog: Catalog) -> None:
         for trigger in TRIGGERS:
             names = [name for name, mount in alike.items() if mount == trigger]
             where = f"catalog.weapons.{names[-1] if names else ''}.mounts.{hull}"
-            require(len(names) <= 1, where, f"a trigger of its own: {' and '.join(names)} share one", trigger)
+            require(len(names) <= 1, where, f"a separate trigger: {' and '.join(names)} share one", trigger)
     clouds = [name for name, spec in carried.items() if spec.effect == "cloud"]
-    require(len(clouds) <= 1, f"catalog.hulls.{hull}", "with one weapon that leaves clouds at most", clouds)
+    require(len(clouds) <= 1, f"catalog.hulls.{hull}", "a hull with at most one smoke weapon", clouds)
     emitters = [name for name, spec in carried.items() if spec.mounts[hull] == "secondary"]
     free = not catalog.hulls[hull].ewar or not emitters
-    require(free, f"catalog.hulls.{hull}.ewar", "false: its secondary trigger fires a weapon", emitters)
+    require(free, f"catalog.hulls.{hull}.ewar", "false, because the secondary trigger fires a weapon", emitters)
 
 
 def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -> None:
-    """Require places for the shots and clouds of every mech, and that one of the rosters' `hulls` can shoot."""
+    """Require that all shots and clouds of a mech fit into its slots, and that one of `hulls` can launch shots."""
     for hull in catalog.hulls:
         flown = {name: shots_in_flight(spec, rules) for name, spec in catalog.carried(hull).items()}
-        limit = f"armed so that at most {MAX_SHOTS} of its shots fly at once (range over speed and cooldown)"
+        limit = f"a hull with at most {MAX_SHOTS} shots in flight at once (range / speed / cooldown)"
         where = f"catalog.hulls.{hull} at RulesConfig.dt_s {rules.dt_s:g}"
         require(sum(flown.values()) <= MAX_SHOTS, where, limit, flown)
     for name, spec in catalog.weapons.items():
         if spec.effect != "cloud":
             continue
         where = f"catalog.weapons.{name}.cooldown_s at RulesConfig.dt_s {rules.dt_s:g}"
-        require(shots_in_flight(spec, rules) == 1, where, "longer than its flight", spec.cooldown_s)
-        limit = f"such that at most {MAX_CLOUDS} of a mech's clouds hang"
+        require(shots_in_flight(spec, rules) == 1, where, "longer than the flight of the shot", spec.cooldown_s)
+        limit = f"long enough for at most {MAX_CLOUDS} active clouds per mech"
         require(clouds_hanging(spec, catalog, rules) <= MAX_CLOUDS, where, limit, spec.cooldown_s)
     for name, spec in catalog.weapons.items():
         if not spec.is_beam:
             where = f"catalog.weapons.{name} at RulesConfig.dt_s {rules.dt_s:g}"
             farthest = spec.flown_vox(rules.gravity_vox_per_s2, rules.dt_s)
-            limit = f"flying at most {MAX_REACH_VOX:g} vox a substep, falls included"
+            limit = f"a weapon whose shots fly at most {MAX_REACH_VOX:g} vox per substep, including their fall"
             require(farthest <= MAX_REACH_VOX, where, limit, farthest)
     flying = {hull for spec in catalog.weapons.values() if not spec.is_beam for hull in spec.mounts}
-    limit = f"with a hull that carries a weapon whose shots fly, one of {sorted(flying)}"
+    limit = f"rosters with at least one hull of {sorted(flying)}, whose weapons launch shots"
     require(not flying.isdisjoint(hulls), "EnvConfig.blue and red", limit, hulls)
 
 
 def clouds_hanging(weapon: WeaponSpec, catalog: Catalog, rules: RulesConfig) -> int:
-    """Clouds of one mech that can hang at once: lifetime and flight over cooldown, rounded up; 0 of other weapons."""
+    """Return the maximum number of active clouds per mech: ceil((lifetime + flight) / cooldown); 0 without clouds."""
     if weapon.effect != "cloud":
         return 0
     hangs = rules.substeps(catalog.cloud_s) + rules.substeps(weapon.lifetime_s)
@@ -441,15 +452,15 @@ def clouds_hanging(weapon: WeaponSpec, catalog: Catalog, rules: RulesConfig) -> 
 
 
 def read_catalog(path: Path) -> Catalog:
-    """The newest catalog with the rows and fields that a JSON file adds or changes.
+    """Return the newest catalog with the rows and fields that a JSON file adds or changes.
 
     Args:
-        path: the file: an object of tables (`hulls`, `weapons`, `suites`, `materials`), each an object of rows by name,
-            and of the catalog's own numbers. A row that the newest catalog has needs the changed fields only.
+        path: a JSON file. It holds tables (`hulls`, `weapons`, `suites`, `materials`) of rows keyed by name, and
+            other fields of `Catalog`. A row of the newest catalog may list only its changed fields.
 
     Raises:
-        FileError: it cannot be read, or is no JSON.
-        ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
+        FileError: if the file cannot be read or is not JSON.
+        ConfigError: if a table, row or field is unknown, has the wrong type or is outside its limits.
     """
     catalog: Catalog = from_json(Catalog, parse_json(path.name, read_file(path, MAX_JSON_BYTES)), path.name, Catalog())
     return catalog

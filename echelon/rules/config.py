@@ -1,4 +1,4 @@
-"""Every setting of a battle, as frozen dataclasses that check themselves. Training has its own in `echelon.learn`."""
+"""All settings of a battle, as frozen dataclasses that check their values. For training see `echelon.learn.config`."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ BIOME_NAMES = (
     "orbital_relay",
 )
 REGISTERED_BIOMES: list[str] = []
-"""Names of biomes from outside the package, which `echelon.register_biome` adds in this process."""
+"""Names of the user's biomes, added by `echelon.register_biome` in this process."""
 
 Split = Literal["train", "validation", "test"]
 EXTRA = "extra"
-"""Where a signature's reward holds the weights of the user's own terms."""
+"""Key of the user's own reward terms in the `reward` of a signature."""
 NO_EXTRA_REWARDS: Mapping[str, float] = MappingProxyType({})
 
 
 def require_biome(name: str) -> None:
-    """Refuse the name of a biome that nobody can paint. It may stand in a stranger's file, so it imports nothing."""
+    """Raise `ConfigError` for an unknown biome. Imports nothing, because the name may come from an untrusted file."""
     names = (*BIOME_NAMES, *REGISTERED_BIOMES)
-    hint = "; one of your own is registered first, by echelon.register_biome(name, paint) in a module of --allow-module"
-    hint += " or at the top of your script's module, and so in every process that plays on its maps"
+    hint = "; register your own biome first, by echelon.register_biome(name, paint) in a module of --allow-module or"
+    hint += " at the top of your script's module, so that every process that plays on its maps registers it"
     require(name in names, "WorldConfig.biomes", f"chosen from {names}{hint}", name)
 
 
@@ -60,17 +60,17 @@ class WorldConfig:
     """Size and content of the generated maps. One voxel is one metre.
 
     Raises:
-        ConfigError: a number is outside its limits, or a biome is not known in this process.
+        ConfigError: if a value is outside its limits, or a biome is not registered in this process.
     """
 
     size_x: Annotated[int, limits.SIDE] = 64
-    """Voxels of ground along x, 32..500."""
+    """Size of the map along x, 32..500 vox."""
     size_y: Annotated[int, limits.SIDE] = 64
-    """Voxels of ground along y, 32..500."""
+    """Size of the map along y, 32..500 vox."""
     size_z: Annotated[int, Limits(6, 31, "vox (a column is one int32)")] = 20
-    """Voxels of height, 6..31."""
+    """Height of the map, 6..31 vox."""
     biomes: tuple[str, ...] = BIOME_NAMES
-    """Which kinds of ground the maps are made of; `echelon.register_biome` adds to them."""
+    """Biomes that maps are generated from. Register your own with `echelon.register_biome`."""
     difficulty: Annotated[float, SHARE] = 1.0
     """Obstacle density from 0 (open ground) to 1."""
 
@@ -84,23 +84,23 @@ class WorldConfig:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Voxels along x, y and z."""
+        """Size of the map along x, y and z, vox."""
         return self.size_x, self.size_y, self.size_z
 
     @property
     def longest_side(self) -> int:
-        """The longer side of the ground, vox: what distances are shown as shares of."""
+        """The longer horizontal side of the map, vox. Observations divide distances by it."""
         return max(self.size_x, self.size_y)
 
 
 @dataclass(frozen=True)
 class FeaturesConfig(Settings):
-    """Systems that can be switched off, for ablations. No shape changes with them.
+    """Systems that can be disabled for ablations. Shapes stay the same.
 
-    Columns that need one of them are 0 without it; `env.describe()` names them.
+    Columns that depend on a disabled system are 0; `env.describe()` lists them.
 
     Raises:
-        ConfigError: a value is not a bool.
+        ConfigError: if a value is not a bool.
     """
 
     ewar: bool = True
@@ -108,50 +108,51 @@ class FeaturesConfig(Settings):
     comms: bool = True
     """Messages to the pack."""
     target_preference: bool = True
-    """Off: no mech has a focus target."""
+    """Focus targets chosen by the action. If disabled, no mech has a focus target."""
     observation_control: bool = True
-    """Off: contacts come closest first, friends included, whatever the action asks for."""
+    """Contact order chosen by the action. If disabled, contacts are sorted by distance and include friends."""
     suites: bool = True
-    """Off: every cockpit shows all it senses, and nothing of what packmates sense."""
+    """Combat suites. If disabled, each mech observes all it senses, and no contacts that packmates sense."""
     smoke: bool = True
-    """Off: smoke launchers do nothing."""
+    """Smoke launchers. If disabled, they do nothing."""
     destruction: bool = True
-    """Off: shots leave the terrain as it is, and the dead leave no wreck."""
+    """Damage to the terrain. If disabled, shots do not change the terrain, and dead mechs leave no wreck."""
 
     __repr__ = short_repr
 
 
 @dataclass(frozen=True)
 class RewardConfig(Settings):
-    """Weight of each reward term, a number of any sign; a mech's reward is their weighted sum, mixed with its team's.
+    """Weights of the reward terms. A mech's reward is their weighted sum, mixed with the mean of its team.
 
     Raises:
-        ConfigError: a number is outside its limits.
+        ConfigError: if a value is outside its limits.
     """
 
     approach: Annotated[float, limits.WEIGHT] = 6.0
-    """Walking to the zone by the longest side of the map. High enough to be heard above the value function's errors: at
-    1.0 no team learnt to walk."""
+    """Reward for walking a distance of the longest map side towards the zone. At 1.0 the value function's errors
+    drowned it, and no team learned to walk."""
     zone: Annotated[float, limits.WEIGHT] = 0.05
-    """A decision inside the zone, times the share in which its team controls it."""
+    """Reward per decision inside the zone, times the share of the zone that the team controls."""
     damage: Annotated[float, limits.WEIGHT] = 0.005
-    """A hit point taken from an enemy."""
+    """Reward per hit point of damage to an enemy."""
     kill: Annotated[float, limits.WEIGHT] = 1.0
-    """An enemy killed."""
+    """Reward per enemy killed."""
     assist: Annotated[float, limits.WEIGHT] = 0.5
-    """A packmate's kill of a target that it painted."""
+    """Reward per kill by a packmate of a target that this mech painted."""
     death: Annotated[float, limits.WEIGHT] = -0.3
-    """Its own death. Mild: at -1.0 teams learnt to win, then learnt to stay out of the fight."""
+    """Reward for the mech's own death. At -1.0 teams first learned to win, then to avoid the fight."""
     terminal: Annotated[float, limits.WEIGHT] = 5.0
-    """A battle won; one lost is paid the negative."""
+    """Reward for a won battle, and its negative for a lost one."""
     contested_offence: Annotated[float, limits.WEIGHT] = 2.0
     """Factor on damage and kills dealt inside a contested zone."""
     contested_death: Annotated[float, limits.WEIGHT] = 0.5
     """Factor on a death inside a contested zone."""
     team_mix_alpha: Annotated[float, SHARE] = 0.5
-    """1 pays each mech its own terms, 0 the mean of its team. At 1.0 each mech in time leaves the fight to others."""
+    """Share of the mech's own terms in its reward; the rest is the mean of its team. At 1.0 mechs learn to avoid the
+    fight."""
     gamma: Annotated[float, Limits(1e-6, 1)] = 0.995
-    """Discount of the approach potential. The only copy: PPO reads it too."""
+    """Discount of the approach potential. PPO uses the same value."""
 
     __repr__ = short_repr
 
@@ -162,12 +163,12 @@ def _packs(count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """One battle: its world, rules, rewards, rosters and what a mech observes. By default that of `standard`.
+    """Settings of a battle: world, rules, rewards, rosters and observations. The defaults are the preset `standard`.
 
-    `dataclasses.replace(EnvConfig.small(), comm_dim=4)` changes one.
+    Change a preset with `dataclasses.replace(EnvConfig.small(), comm_dim=4)`.
 
     Raises:
-        ConfigError: naming the field that is outside its limits, its limit and its value.
+        ConfigError: if a field is outside its limits. The message contains the field, its limits and the value.
     """
 
     world: WorldConfig = field(default_factory=WorldConfig)
@@ -177,33 +178,33 @@ class EnvConfig:
     command: CommandConfig = field(default_factory=CommandConfig)
     """Orders to packs, off by default (`docs/COMMAND.md`)."""
     blue: tuple[str, ...] = _packs(2)
-    """Hull name of each blue mech, 1..20, packs of five in order."""
+    """Hull name of each blue mech, 1..20 mechs, in packs of five."""
     red: tuple[str, ...] = _packs(2)
-    """Hull name of each red mech; the teams may differ in size and kind."""
+    """Hull name of each red mech. The teams may differ in size and hulls."""
     catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(default_factory=Catalog)
-    """Hulls, weapons, suites and materials; no flag of its own."""
+    """Hulls, weapons, suites and materials. Not a command-line flag."""
     observation_mode: Literal["partial", "full"] = "partial"
-    """Whether a mech observes what it senses, or every living mech."""
+    """`partial`: a mech observes the mechs that it senses; `full`: all living mechs."""
     sight_range_vox: Annotated[float, Limits(0.1, 1e6, "vox")] = 60.0
-    """How far a mech sees along a clear line."""
+    """Range of vision along a clear line, vox."""
     radar_range_vox: Annotated[float, limits.RANGE] = 14.0
-    """How far it senses through walls, at a sensor quality of 1."""
+    """Range of radar, which works through walls, at a sensor quality of 1, vox."""
     command_suites: bool = False
-    """Give each pack's light a pack commander's cockpit, and the first pack's first medium a squad commander's."""
+    """Give each pack's first light a pack command suite, and the first pack's first medium a squad command suite."""
     comm_dim: Annotated[int, Limits(0, limits.MOST_COMMS, "numbers in a message")] = 8
-    """Numbers in a message to the pack, the last columns of an action."""
+    """Number of values in a message to the pack, the last columns of an action."""
     map_pool: Annotated[int, Limits(1, limits.MOST_MAPS, "maps")] = 64
-    """Maps made at start; every battle draws one of them by its own seed."""
+    """Number of maps generated at the start. Each battle draws one of them by its own seed."""
     map_spares: Annotated[int, Limits(0, limits.MOST_MAPS, "maps")] = 0
-    """Maps made on top and drawn by nobody: `EchelonEnv.renew_maps` makes them anew and lets them take turns."""
+    """Number of extra maps that battles do not draw. `EchelonEnv.renew_maps` regenerates them and swaps them in."""
     map_seed: Annotated[int, SEED] = 0
-    """What the maps of the pool are made from."""
+    """Seed of the generated maps."""
     positions: Annotated[tuple[Position, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
-    """How battles begin, one of these each, drawn by its own seed, in place of generated maps; no flag of its own.
-    `Scenario.config` and `echelon.scene_config` fill it."""
+    """Initial positions that replace generated maps; each battle draws one by its own seed. Not a command-line flag.
+    `Scenario.config` and `echelon.scene_config` set it."""
     split: Annotated[Literal[Split, None], tyro.conf.arg(aliases=("--split",))] = None
-    """`train`, `validation` or `test`: seeds of maps and battles lie in a range that no other split meets; None:
-    anywhere (`docs/TRAINING.md`)."""
+    """`train`, `validation` or `test`. Seeds of maps and battles of different splits are disjoint. None: any seed
+    (`docs/TRAINING.md`)."""
 
     __repr__ = short_repr
 
@@ -224,7 +225,7 @@ class EnvConfig:
 
     def _check_positions(self) -> None:
         spares = 0 if self.positions else self.map_spares
-        require(self.map_spares == spares, "EnvConfig.map_spares", "0 where battles begin as written", self.map_spares)
+        require(self.map_spares == spares, "EnvConfig.map_spares", "0 with authored positions", self.map_spares)
         teams = {"blue": self.blue, "red": self.red}
         for i, position in enumerate(self.positions):
             position.check(self.world.size, self.catalog, self.rules.max_episode_s)
@@ -234,42 +235,42 @@ class EnvConfig:
 
     @classmethod
     def small(cls) -> EnvConfig:
-        """5v5 on 40x40x16."""
+        """Return the preset `small`: 5v5 on 40x40x16."""
         return cls(world=WorldConfig(40, 40, 16), blue=_packs(1), red=_packs(1))
 
     @classmethod
     def standard(cls) -> EnvConfig:
-        """10v10 on 64x64x20."""
+        """Return the preset `standard`: 10v10 on 64x64x20."""
         return cls()
 
     @classmethod
     def large(cls) -> EnvConfig:
-        """10v10 on 100x100x20, 90 s."""
+        """Return the preset `large`: 10v10 on 100x100x20, 90 s."""
         return cls(world=WorldConfig(100, 100, 20), rules=RulesConfig(max_episode_s=90.0))
 
     @property
     def num_mechs(self) -> int:
-        """Mechs of both teams, N."""
+        """Number of mechs of both teams, N."""
         return len(self.blue) + len(self.red)
 
     @property
     def is_unequal(self) -> bool:
-        """The teams differ in size, kind or where they begin, so that results are told by side."""
+        """True if the teams differ in size, hulls or start positions. Results are then reported by side."""
         return self.blue != self.red or len(self.positions) > 0
 
     @property
     def num_maps(self) -> int:
-        """Maps made at start: one for each position, or else the pool and its spares."""
+        """Number of maps built at the start: one per position, or the map pool and its spares."""
         return len(self.positions) or self.map_pool + self.map_spares
 
     @property
     def squad_slots(self) -> int:
-        """Comrades the widest cockpit shows, S."""
+        """Number of teammates that the largest suite shows, S."""
         return 12 if self.command_suites else 5
 
     @property
     def title(self) -> str:
-        """The preset that it is, or what a reader tells it by: `5v5 on 40x40x16`."""
+        """Name of the preset if the config equals one, else a description such as `5v5 on 40x40x16`."""
         for name, preset in ENV_PRESETS.items():
             if self == preset():
                 return name
@@ -279,11 +280,12 @@ class EnvConfig:
         return f"{len(self.blue)}v{len(self.red)} on {world.size_x}x{world.size_y}x{world.size_z}{begins}"
 
     def signature(self, extra_rewards: Mapping[str, float] = NO_EXTRA_REWARDS) -> dict[str, Any]:
-        """What a policy was trained in, as plain JSON values: the versions of the rules and of the map maker, and the
-        settings without the seed of the maps and the split.
+        """Return a description of the training environment as plain JSON values.
+
+        It contains the versions of the rules and of the map generator, and all settings except `map_seed` and `split`.
 
         Args:
-            extra_rewards: weight of each reward term of the user's own, by name; `reward.extra` holds them, if any.
+            extra_rewards: weights of the user's own reward terms, keyed by name. They are stored in `reward.extra`.
         """
         values = {**current_versions().as_json(), **as_json(self)}
         del values["map_seed"]
@@ -297,8 +299,15 @@ ENV_PRESETS = {"small": EnvConfig.small, "standard": EnvConfig.standard, "large"
 
 
 def env_from_json(values: dict[str, Any]) -> EnvConfig:
-    """The battle that `EnvConfig.signature` described, with the values that it had then. Of the user's own reward terms
-    it keeps nothing: their functions are in no file, and battles do not depend on them.
+    """Return the config that `EnvConfig.signature` described, with the values of that time.
+
+    The user's own reward terms are dropped: files do not contain their functions, and battles do not depend on them.
+
+    Args:
+        values: JSON values of a signature.
+
+    Raises:
+        ConfigError: if a version is not supported, or a field is unknown, missing or outside its limits.
     """
     stored_versions(values, "env")
     settings = {name: value for name, value in values.items() if name not in (RULES, MAP_MAKER)}

@@ -1,4 +1,4 @@
-"""A config dataclass as plain JSON values and back, and where two of them differ."""
+"""Convert config dataclasses to plain JSON values and back, and compare two of them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ UNIONS = (Union, UnionType)
 
 
 def from_json(kind: Any, values: Any, where: str, over: Any = None, strict: bool = True) -> Any:
-    """A dataclass, with those that it holds, from what `as_json` made of it, or from what somebody wrote.
+    """Build a dataclass, including nested ones, from JSON values.
 
     Args:
-        where: what errors name first: the file, or the place in it.
-        over: what it is where `values` leave a field out.
-        strict: whether `values` hold every field where there is no `over`, but those of `versions.ADDED`; else one
-            that is left out has its default, as in an entry of a list always.
+        kind: the dataclass.
+        values: an object of fields, as returned by `as_json` or written by a user.
+        where: prefix of field names in errors, such as the name of the file.
+        over: an instance that supplies the missing fields.
+        strict: without `over`, require every field except those of `versions.ADDED`. If False, missing fields have
+            their defaults. List entries are never strict.
 
     Raises:
-        ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
+        ConfigError: if a field is unknown, missing, of the wrong type or outside its limits.
     """
     require(isinstance(values, dict), where, "an object", values)
     strict = strict and over is None
@@ -39,13 +41,15 @@ def from_json(kind: Any, values: Any, where: str, over: Any = None, strict: bool
         result[name] = typed(hints[name], value, f"{where}.{name}", result.get(name), strict)
     needed = [name for name, f in fields.items() if strict or (f.default is f.default_factory is dataclasses.MISSING)]
     missing = [name for name in needed if name not in result]
-    require(not missing, where, f"whole: this {kind.__name__} lacks {', '.join(missing)}", values)
+    require(not missing, where, f"complete: this {kind.__name__} lacks {', '.join(missing)}", values)
     return kind(**result)
 
 
 def typed(hint: Any, value: Any, where: str, over: Any = None, strict: bool = False) -> Any:
-    """A value as a type hint says: a number, a word, a dataclass, or several, listed or by name; of rows by name those
-    of `over` stay."""
+    """Convert a JSON value to the type of a hint: a number, a string, a dataclass, a tuple or a mapping.
+
+    In a mapping of dataclasses, rows of `over` that `value` does not contain are kept.
+    """
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if dataclasses.is_dataclass(kind):
         return from_json(kind, value, where, over, strict)
@@ -54,8 +58,8 @@ def typed(hint: Any, value: Any, where: str, over: Any = None, strict: bool = Fa
         return tuple(listed(arguments[0], entry, where, i) for i, entry in enumerate(value))
     if kind is Mapping:
         is_table = dataclasses.is_dataclass(arguments[1])
-        words = "rows" if is_table else "words" if arguments[1] is str else "numbers"
-        require(isinstance(value, dict), where, f"an object of {words} by name", value)
+        words = "rows" if is_table else "strings" if arguments[1] is str else "numbers"
+        require(isinstance(value, dict), where, f"an object of {words} keyed by name", value)
         rows = dict(over or {}) if is_table else {}
         given = {name: typed(arguments[1], v, f"{where}.{name}", rows.get(name), strict) for name, v in value.items()}
         return rows | given
@@ -67,7 +71,7 @@ def typed(hint: Any, value: Any, where: str, over: Any = None, strict: bool = Fa
 
 
 def listed(hint: Any, value: Any, where: str, index: int) -> Any:
-    """An entry of a list; what is wrong with an object there is told with its place."""
+    """Convert one entry of a list. Errors contain the index of the entry."""
     if not dataclasses.is_dataclass(hint):
         return typed(hint, value, where)
     spot = f"{where}[{index}]"
@@ -78,7 +82,7 @@ def listed(hint: Any, value: Any, where: str, index: int) -> Any:
 
 
 def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
-    """The dotted name of the first setting in which two JSON descriptions differ, with both values."""
+    """Return a sentence about the first setting in which two JSON descriptions differ, None if they are equal."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in [*ours, *(name for name in theirs if name not in ours)]:
             difference = first_difference(ours.get(name), theirs.get(name), f"{where}.{name}")
@@ -95,13 +99,15 @@ def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
 
 
 def battle_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
-    """`first_difference` of two `EnvConfig.signature`, but for the reward: how battles are paid is one's own affair."""
+    """Return the `first_difference` of two `EnvConfig.signature` without the reward, which does not affect battles."""
     return first_difference({**ours, "reward": None}, {**theirs, "reward": None}, "env")
 
 
 def as_json(config: Any, whole: bool = False) -> dict[str, Any]:
-    """A config dataclass as nested dicts, lists and numbers, ready for `json.dump`; only if `whole` with settings that
-    `versions.ADDED` leaves out."""
+    """Return a config dataclass as nested dicts, lists and scalars for `json.dump`.
+
+    Settings with their value of `versions.ADDED` are omitted unless `whole` is True.
+    """
 
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value):
@@ -117,7 +123,7 @@ def as_json(config: Any, whole: bool = False) -> dict[str, Any]:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested JSON settings by dotted names; lists are values."""
+    """Flatten nested JSON settings to a dict keyed by dotted name. Lists are values."""
     flattened: dict[str, Any] = {}
     for name, value in settings.items():
         flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}

@@ -1,4 +1,4 @@
-"""The weapons of a battle as tensors: how they are aimed, and what they do to those they hit."""
+"""The weapons of a battle as tensors: aiming requirements, and effects on targets."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from echelon.runtime import exact
 
 @dataclass(frozen=True)
 class DamageSources:
-    """R sources of harm, such as the mechs that carry a laser, or every slot a shot can fly in; `[R]` unless said."""
+    """R sources of damage, such as the mechs that carry a laser, or all shot slots. `[R]` float32 unless stated."""
 
     weapon: Tensor
-    """[R, W], one column a weapon of the catalog."""
+    """[R, W] one-hot weapon of each source."""
     span: tuple[slice, ...]
-    """For each weapon its run of rows."""
+    """Range of rows of each weapon."""
     shooter: Tensor
-    """int64, whose it is."""
+    """int64, index of the mech that owns the source."""
     rows_of: Tensor
-    """[N, K] int64: the rows of mech n; R where it owns fewer than K."""
+    """[N, K] int64: the rows of mech n, padded with R."""
     damage: Tensor
     stability: Tensor
     target_heat: Tensor
     suppress: Tensor
-    """Substeps."""
+    """Substeps of suppression."""
     splash_vox: Tensor
     splash_scale: Tensor
 
@@ -39,44 +39,44 @@ class DamageSources:
         return self.shooter.shape[0]
 
     def by_shooter(self, per_row: Tensor) -> Tensor:
-        """Sum `[B, R, ...]` over each mech's own rows: `[B, N, ...]`, in a fixed order."""
+        """Sum `[B, R, ...]` over the rows of each mech, in a fixed order: `[B, N, ...]`."""
         zero_row = per_row.new_zeros((per_row.shape[0], 1, *per_row.shape[2:]))
         return exact.sum(torch.cat((per_row, zero_row), 1)[:, self.rows_of], 2).to(per_row.dtype)
 
     def by_weapon(self, per_row: Tensor) -> Tensor:
-        """Sum `[B, R, ...]` over each weapon's rows: `[B, W, ...]`."""
+        """Sum `[B, R, ...]` over the rows of each weapon: `[B, W, ...]`."""
         return torch.stack([exact.sum(per_row[:, span], 1) for span in self.span], 1)
 
 
 SAME = ("damage", "stability", "target_heat", "splash_vox", "splash_scale")
-"""Fields that are those of the weapon's row."""
+"""Fields copied unchanged from the weapon's row of the catalog."""
 
 
 @dataclass(frozen=True)
 class AimTable:
-    """How the weapons of every mech are aimed. W weapons, N mechs; floats `[W, N, N]` by weapon, shooter and target."""
+    """Aiming requirements of the W weapons of a catalog, for N mechs."""
 
     carriers: tuple[Tensor, ...]
     """For each weapon `[R]` int64: the mechs that carry it."""
     reach_vox: Tensor
-    """How far each reaches; -1 at one's own side, and where the shooter carries none."""
+    """`[W, N, N]` range of each weapon, by shooter and target. -1 for friends, and for shooters without the weapon."""
     arc_cos: Tensor
-    """`[W, 1, 1]` cosine of half the arc it is aimed in."""
+    """`[W, 1, 1]` cosine of half the firing arc."""
     focus_arc_cos: Tensor
-    """`[W, 1, 1]` the same where the target is the focus target."""
+    """`[W, 1, 1]` cosine of half the firing arc against the focus target."""
     needs_target: Tensor
-    """`[W, 1]` bool: it does not fire without one."""
+    """`[W, 1]` bool: the weapon does not fire without a target."""
     needs_line: Tensor
-    """`[W, 1, 1]` bool: it is aimed along a clear line."""
+    """`[W, 1, 1]` bool: the weapon needs a clear line to its target."""
     needs_lock: Tensor
-    """`[W, 1, 1]` bool: it is aimed by a missile lock."""
+    """`[W, 1, 1]` bool: the weapon needs a lock on its target."""
     focus_only: Tensor
-    """`[W, 1, 1]` bool: it is aimed at the focus target or straight ahead."""
+    """`[W, 1, 1]` bool: the weapon aims only at the focus target, else straight ahead."""
 
     any_lock: bool
-    """Somebody carries a weapon that is aimed by a lock."""
+    """True if any mech carries a weapon that needs a lock."""
     line_vox: float
-    """How far clear lines matter: to those that are aimed along one, and to locks on sight."""
+    """Maximum length of clear lines that matter: for weapons that need a line, and for locks on sight."""
 
     def exist(self, weapon: int) -> bool:
         return self.carriers[weapon].shape[0] > 0
@@ -85,7 +85,7 @@ class AimTable:
 def build_damage_sources(
     sources: list[tuple[int, int]], config: EnvConfig, count: int, device: torch.device
 ) -> DamageSources:
-    """Rows for (weapon, shooter) pairs, those of a weapon one after the other."""
+    """Build a row for each (weapon, shooter) pair of `sources`, which must be grouped by weapon."""
     rows = [[r for r, (_, owner) in enumerate(sources) if owner == n] for n in range(count)]
     widest = max(1, *(len(row) for row in rows))
     weapons = tuple(config.catalog.weapons.values())
@@ -106,7 +106,13 @@ def build_damage_sources(
 
 
 def build_aim_table(config: EnvConfig, owners: list[list[int]], hostile: Tensor) -> AimTable:
-    """How the weapons are aimed of the mechs that carry them, `owners` by weapon; `hostile [N, N]` bool."""
+    """Build the aim table.
+
+    Args:
+        config: the battle.
+        owners: for each weapon, the mechs that carry it.
+        hostile: `[N, N]` bool, pairs of enemies.
+    """
     device, specs = hostile.device, tuple(config.catalog.weapons.values())
     carried = torch.tensor([[n in mechs for n in range(len(hostile))] for mechs in owners], device=device)
     reach_vox = torch.tensor([spec.range_vox for spec in specs], dtype=torch.float32, device=device)[:, None, None]

@@ -1,4 +1,4 @@
-"""Orders from a commander to packs, as data: what can be told, in which columns, and how it reaches the mechs."""
+"""Orders from a commander to packs: kinds of orders, columns of orders and of commands, and their transmission."""
 
 import math
 from dataclasses import dataclass
@@ -10,35 +10,37 @@ from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import SHARE, Limits, Settings
 
 MOST_ON_THEIR_WAY = 64
-"""Orders to one pack that a battle keeps until they arrive."""
+"""Maximum number of orders in transit to one pack."""
 
 
 class OrderKind(IntEnum):
-    """What a pack is told to do."""
+    """Kinds of orders to a pack."""
 
     FREE = 0
-    """As it would without orders."""
+    """Act as without orders."""
     HOLD = 1
-    """Stay where the pack is."""
+    """Stay at the current position."""
     MOVE = 2
     """Go to the place."""
     ATTACK = 3
-    """Go for the target, or for the place where none is named."""
+    """Attack the target, or go to the place if the order has no target."""
     DEFEND = 4
-    """Hold the ground about the place, twice as far around as for a move."""
+    """Stay around the place, within twice the radius of a move."""
     SCREEN = 5
-    """Stand between the place and the nearest known enemy."""
+    """Stay between the place and the nearest known enemy."""
     REGROUP = 6
-    """Gather where the middle of the pack is."""
+    """Gather at the centre of the pack."""
 
 
 class Discipline(IntEnum):
-    """When a pack may pull triggers."""
+    """When a pack may fire."""
 
     FREE = 0
+    """Always."""
     RETURN = 1
-    """While it is under fire."""
+    """Only while under fire."""
     HOLD = 2
+    """Never."""
 
 
 class OrderField(IntEnum):
@@ -47,75 +49,83 @@ class OrderField(IntEnum):
     KIND = 0
     """An `OrderKind`."""
     X = 1
-    """Of the place, vox."""
+    """x of the place, vox."""
     Y = 2
+    """y of the place, vox."""
     TARGET = 3
     """Index of the enemy to attack, -1 for none."""
     URGENCY = 4
-    """0..1."""
+    """Urgency in 0..1."""
     DISCIPLINE = 5
     """A `Discipline`."""
     ISSUED = 6
-    """Substep at which it was given, -1 for never."""
+    """Substep at which the order was issued, -1 for none."""
 
 
 PLACE = slice(OrderField.X, OrderField.Y + 1)
 
 
 KINDS = slice(0, len(OrderKind))
-"""First columns of a commander's action for one pack, each within -1..1: a wish for each kind of order, of which the
-highest above 0 is given, and none keeps the standing order."""
+"""First columns of a commander's action for one pack: a preference in -1..1 for each kind of order. The highest
+preference above 0 is issued; without one the current order stays."""
 
 
 class OrderAction(IntEnum):
-    """The columns behind `KINDS`."""
+    """The columns after `KINDS`."""
 
     X = KINDS.stop
-    """Of the place: -1 and 1 are the edges of the map."""
+    """x of the place; -1 and 1 are the edges of the map."""
     Y = X + 1
+    """y of the place; -1 and 1 are the edges of the map."""
     URGENCY = Y + 1
-    """-1 and 1 stand for 0 and 1."""
+    """Urgency; -1 and 1 mean 0 and 1."""
 
 
 DISCIPLINES = slice(OrderAction.URGENCY + 1, OrderAction.URGENCY + 1 + len(Discipline))
-"""Wishes for a discipline, of which the highest is given."""
+"""Columns of preferences for a discipline. The highest is issued."""
 TARGETS = DISCIPLINES.stop
-"""The first wish for an enemy as target; the highest above 0 is named."""
+"""First column of preferences for each enemy as target. The highest above 0 is the target."""
 
 
 @dataclass(frozen=True)
 class CommandConfig(Settings):
-    """Orders to packs, and the net that carries them. Switched off, no tensor is made for them.
+    """Orders to packs and their radio network. If disabled, the order tensors are empty.
 
     Raises:
-        ConfigError: a number is outside its limits, or more orders would be on their way than a battle keeps.
+        ConfigError: if a value is outside its limits, or more orders could be in transit than a battle can store.
     """
 
     enabled: bool = False
-    """Packs can be given orders."""
+    """Packs can receive orders."""
     period: Annotated[int, Limits(1, 1000, "decisions")] = 8
-    """A commander is heard every so many decisions; in between its actions count for nothing."""
+    """Number of decisions between two actions of a commander. Actions in between are ignored."""
     delay_s: Annotated[float, Limits(0, 60, "s")] = 0.0
-    """How long an order is on its way."""
+    """Transmission delay of an order, s."""
     range_vox: Annotated[float, limits.RANGE] = 30.0
-    """How near a mech must be to a living one whose suite issues orders to its pack. Where no suite does, as without
-    `command_suites`, orders come from outside the map and are heard everywhere."""
+    """Maximum distance of a mech from a living mech whose suite issues orders to its pack, vox. If no suite issues
+    orders, as without `command_suites`, orders come from outside the map and reach every mech."""
     jam_limit: Annotated[float, SHARE] = 0.5
-    """Jamming above which a mech hears no orders; it hears them once it is out of it."""
+    """Jamming above which a mech receives no orders. It receives them as soon as the jamming is lower."""
     reach_vox: Annotated[float, Limits(1, 1000, "vox")] = 6.0
-    """How near to its place a mech has reached it."""
+    """Distance from its place at which a mech has reached it, vox."""
     steers: bool = True
-    """A mech with a place to go to is shown it where `ego` tells of the zone, and its triggers are dead where its
-    orders hold fire: whoever walks to the zone, scripted or trained without orders, then does what it is told. Off:
-    orders are told in the stream `order` alone, and nobody need follow."""
+    """Orders replace the zone in the stream `ego` by the place of the order, and block the triggers if they hold fire.
+    Policies that walk to the zone, even if trained without orders, then follow orders. If disabled, orders are only
+    observed, in the stream `order`."""
     drill_s: Annotated[float, limits.SECONDS] = 0.0
-    """Every so many seconds each pack that nobody commands is sent to a place drawn at random, to train those who
-    follow; 0: never."""
+    """Period of random orders to each pack without a commander, s, to train following. 0: no such orders."""
 
     __repr__ = short_repr
 
     def queue(self, decision_s: float) -> int:
-        """Orders to one pack that can be on their way at once, the newest one included."""
+        """Return the maximum number of orders in transit to one pack, including the newest.
+
+        Args:
+            decision_s: duration of a decision, s.
+
+        Raises:
+            ConfigError: if the number is above `MOST_ON_THEIR_WAY`.
+        """
         count = math.ceil(self.delay_s / (self.period * decision_s)) + 1
         limit = f"at most {MOST_ON_THEIR_WAY - 1} periods of {self.period * decision_s:g} s"
         require(count <= MOST_ON_THEIR_WAY, "CommandConfig.delay_s", limit, self.delay_s)
@@ -123,5 +133,5 @@ class CommandConfig(Settings):
 
 
 def action_width(enemies: int) -> int:
-    """Numbers in a commander's action for one pack, of which the last name a target among `enemies`."""
+    """Return the number of columns of a commander's action for one pack; the last `enemies` select a target."""
     return TARGETS + enemies

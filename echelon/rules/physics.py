@@ -1,4 +1,4 @@
-"""Clock, physics and victory of a battle: every number of the rules that is no row of the catalog."""
+"""Time, physics and victory conditions of a battle: all constants of the rules that are not in the catalog."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,92 +10,92 @@ from echelon.runtime.limits import SHARE, Limits, check_settings
 
 @dataclass(frozen=True)
 class RulesConfig:
-    """Clock, physics and victory. Distances in voxels, times in seconds, heat in heat points.
+    """Time, physics and victory conditions. Distances are in voxels, times in seconds, heat in heat points.
 
     Raises:
-        ConfigError: a number is outside its limits, or a battle is shorter than one decision.
+        ConfigError: if a value is outside its limits, or a battle is shorter than one decision.
     """
 
     dt_s: Annotated[float, Limits(0.001, 1, "s")] = 0.05
-    """Length of a substep of the simulation."""
+    """Duration of a substep of the simulation."""
     decision_repeat: Annotated[int, Limits(1, 1000, "substeps")] = 5
-    """Substeps in a decision."""
+    """Number of substeps per decision."""
     max_episode_s: Annotated[float, Limits(0.001, 86_400, "s")] = 60.0
-    """When the clock ends a battle."""
+    """Time limit of a battle."""
     gravity_vox_per_s2: Annotated[float, Limits(0, 1e3, "vox/s²")] = 9.81
     velocity_damping: Annotated[float, SHARE] = 0.98
-    """Share of the velocity kept each substep."""
+    """Share of the velocity that remains after each substep."""
     shutdown_damping: Annotated[float, SHARE] = 0.8
-    """Share of the planar velocity a shut-down mech keeps each substep."""
+    """Share of the horizontal velocity of a shut-down mech that remains after each substep."""
     step_up_vox: Annotated[float, Limits(0, 31, "vox")] = 1.1
-    """Height of terrain that a mech steps onto while walking."""
+    """Maximum height that a mech can step up while walking."""
     water_speed: Annotated[float, limits.FACTOR] = 0.6
     """Factor on the speed of a mech in water."""
     legged_speed: Annotated[float, limits.FACTOR] = 0.4
-    """Factor on the speed of a mech whose legs are shot off."""
+    """Factor on the speed of a mech without legs."""
     legged_jet: Annotated[float, limits.FACTOR] = 0.5
-    """Factor on the thrust of its jets."""
+    """Factor on the jet thrust of a mech without legs."""
     jet_heat_per_s: Annotated[float, limits.HEAT_PER_S] = 15.0
-    """Heat of jets at full thrust."""
+    """Heat per second of jets at full thrust."""
     vent_factor: Annotated[float, limits.FACTOR] = 2.0
-    """Times its dissipation that a venting mech sheds on top of it."""
+    """Additional heat dissipation of a venting mech, as a multiple of its normal dissipation."""
     heat_ceiling: Annotated[float, limits.FACTOR] = 2.0
-    """Heat stays below this many heat capacities."""
+    """Maximum heat, as a multiple of the heat capacity."""
     lava_heat_per_s: Annotated[float, limits.HEAT_PER_S] = 40.0
-    """Heat of a mech that stands in lava."""
+    """Heat per second of a mech in lava."""
     lava_damage_per_s: Annotated[float, Limits(0, 1e3, "hit points a second")] = 5.0
-    """Hit points that it loses."""
+    """Damage per second to a mech in lava, hit points."""
     water_heat_per_s: Annotated[float, limits.HEAT_PER_S] = -30.0
-    """Heat of a mech that stands in water."""
+    """Heat per second of a mech in water."""
     stability_cap: Annotated[float, Limits(0.001, 1e6)] = 100.0
-    """Stability of a mech that nothing hit."""
+    """Maximum and initial stability."""
     stability_regen_per_s: Annotated[float, Limits(0, 1e6)] = 10.0
-    """Stability that returns."""
+    """Regeneration of stability per second."""
     legged_unsteadiness: Annotated[float, SHARE] = 0.5
-    """Share of it that does not return to a mech whose legs are shot off."""
+    """Share of the regeneration that a mech without legs loses."""
     walking_unsteadiness: Annotated[float, SHARE] = 0.5
-    """Share that does not return to one that is faster than `steady_vox_per_s`."""
+    """Share of the regeneration that a mech faster than `steady_vox_per_s` loses."""
     suppressed_unsteadiness: Annotated[float, SHARE] = 0.75
-    """Share that does not return to one that is suppressed; the shares add up."""
+    """Share of the regeneration that a suppressed mech loses. These three shares are added."""
     least_regeneration: Annotated[float, SHARE] = 0.1
-    """Share that returns whatever happens."""
+    """Minimum share of the regeneration that remains."""
     steady_vox_per_s: Annotated[float, Limits(0, 1e3, "vox/s")] = 1.0
     legged_stability: Annotated[float, SHARE] = 0.5
-    """Factor on the stability cap of a mech whose legs are shot off."""
+    """Factor on `stability_cap` of a mech without legs."""
     risen_stability: Annotated[float, SHARE] = 0.5
-    """Share of its cap that a mech has when it stands up."""
+    """Share of its stability cap that a mech has after it stands up."""
     fall_s: Annotated[float, limits.SECONDS] = 3.0
-    """How long a mech lies that lost all stability."""
+    """Time until a fallen mech stands up."""
     rear_arc_cos: Annotated[float, Limits(-1, 1)] = 0.707
-    """A hit comes from behind where the cosine between its direction and the target's facing is above this."""
+    """A hit is from behind if the cosine between its direction and the target's heading is above this value."""
     rear_factor: Annotated[float, limits.FACTOR] = 1.5
-    """Factor on damage and lost stability of such a hit."""
+    """Factor on the damage and stability loss of a hit from behind."""
     leg_height: Annotated[float, SHARE] = 0.3
-    """Hits below this share of the hull height strike the legs."""
+    """Hits below this share of the hull height are leg hits."""
     leg_hit_share: Annotated[float, SHARE] = 0.5
-    """Share of their damage that the hull takes too."""
+    """Share of the damage of leg hits that the hull takes too."""
     jam_loss: Annotated[float, limits.FACTOR] = 0.85
-    """Quality of sensors, 1 undisturbed, that full jamming takes away."""
+    """Loss of sensor quality under full jamming; the undisturbed quality is 1."""
     eccm_gain: Annotated[float, limits.FACTOR] = 0.65
-    """Quality that the ECCM of a comrade beside it adds."""
+    """Gain of sensor quality by the ECCM of an adjacent teammate."""
     blind_quality: Annotated[float, limits.FACTOR] = 0.25
-    """Lowest quality, which mechs that are shut down also have."""
+    """Minimum sensor quality, and the quality of mechs that are shut down."""
     best_quality: Annotated[float, Limits(0.001, 1e3)] = 1.5
-    """Highest quality."""
+    """Maximum sensor quality."""
     bloom_heat: Annotated[float, limits.FACTOR] = 0.8
-    """A hostile hotter than this share of its capacity is seen through walls."""
+    """An enemy hotter than this share of its heat capacity is visible through walls."""
     muffled_noise: Annotated[float, SHARE] = 0.2
-    """Share of a noise that is heard from behind cover."""
+    """Factor on the loudness of a noise behind cover."""
     under_fire_s: Annotated[float, limits.SECONDS] = 1.0
-    """How long a mech is told that it is under fire after a hit."""
+    """Time for which a mech counts as under fire after a hit."""
     zone_score_to_win_s: Annotated[float, Limits(0.001, 1e9, "s")] = 20.0
-    """Seconds of zone control; at 30 s one in five battles between trained teams went to the clock."""
+    """Seconds of zone control that win. At 30 s, one in five battles of trained teams reached the time limit."""
     zone_ceiling_vox: Annotated[float, limits.RANGE] = 4.0
-    """A mech holds the zone while the bottom of its hull is below this height."""
+    """A mech counts in the zone only if the bottom of its hull is below this height."""
     contested_share: Annotated[float, SHARE] = 0.25
-    """Share of the zone's tick for a team that shares it without outweighing the other."""
+    """Minimum control of a team that shares the zone, reached if it does not outweigh the other team."""
     time_up_terminates: bool = False
-    """Whether the clock is part of the game: its end terminates and pays the winner, else it truncates."""
+    """If True, the time limit terminates the episode and the winner is rewarded; else it truncates the episode."""
 
     __repr__ = short_repr
 
@@ -110,14 +110,14 @@ class RulesConfig:
 
     @property
     def decision_s(self) -> float:
-        """Seconds one decision holds."""
+        """Duration of a decision, s."""
         return self.dt_s * self.decision_repeat
 
     @property
     def max_decisions(self) -> int:
-        """Decisions in a full battle."""
+        """Number of decisions in a battle that reaches the time limit."""
         return round(self.max_episode_s / self.decision_s)
 
     def substeps(self, seconds: float) -> int:
-        """Whole substeps nearest to `seconds`: timers are integers, a float one would drift."""
+        """Return the number of substeps nearest to `seconds`. Timers are integers, because floats would drift."""
         return round(seconds / self.dt_s)

@@ -1,4 +1,4 @@
-"""How the mechs of a battle begin, on what ground, around which zone; and the objective that decides the battle."""
+"""The initial position of a battle: terrain, zone and mechs, and the objective that decides the battle."""
 
 from __future__ import annotations
 
@@ -24,63 +24,73 @@ USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "king_of_two": ("second_zone", "control_s"),
     }
 )
-"""The fields of an `Objective` that each kind has."""
+"""The fields of `Objective` that each kind uses."""
 MOST_RUNNERS, SHORTEST_S, LASTS = 20, 0.001, Limits(0, 1e6, "s")
 
 
 @dataclass(frozen=True)
 class Objective(Settings):
-    """What decides a battle beside the death of a whole team. The zone meant is that of the scenario.
+    """What decides a battle, besides the death of a whole team. "The zone" is the zone of the scenario.
 
     Raises:
-        ConfigError: naming a field that is outside its limits, that its kind needs, or that its kind has not.
+        ConfigError: if a field is outside its limits, missing, or not used by this kind of objective.
     """
 
     kind: Literal["zone", "hold", "escort", "breakthrough", "elimination", "king_of_two"] = "zone"
-    """`zone`: who controls it long enough wins; `hold`: so do attackers, and their enemies win when time is up;
-    `escort`: a mech reaches the zone, or its enemies win by its death or when time is up; `breakthrough`: so many
-    mechs of one team reach it; `elimination`: nothing else decides; `king_of_two`: as `zone`, and of two zones each
-    counts half."""
+    """Kind of the objective.
+
+    - `zone`: the first team with enough zone control wins.
+    - `hold`: the attackers win by zone control, the defenders win when time is up.
+    - `escort`: a team wins if its `mech` reaches the zone, its enemies win if the mech dies or time is up.
+    - `breakthrough`: the attackers win if `mechs` of them reach the zone, the defenders win when time is up.
+    - `elimination`: only the death of a team decides.
+    - `king_of_two`: as `zone`, with two zones that count half each.
+    """
     attackers: Literal["blue", "red"] = "blue"
-    """Of `hold` and `breakthrough`: who has to act. Of `escort` it is the team of the mech."""
+    """`hold` and `breakthrough`: the attacking team. In `escort` it is the team of the mech."""
     seconds: Annotated[float, LASTS] = 0.0
-    """Of `hold`, `escort` and `breakthrough`: when the other team wins; 0: when the battle's time is up."""
+    """`hold`, `escort` and `breakthrough`: time after which the defenders win, s; 0 for the battle's time limit."""
     control_s: Annotated[float, LASTS] = 0.0
-    """Of `zone`, `hold` and `king_of_two`: seconds of zone control that win; 0: `zone_score_to_win_s` of the rules."""
+    """`zone`, `hold` and `king_of_two`: seconds of zone control that win; 0 for `zone_score_to_win_s` of the rules."""
     mech: str = ""
-    """Of `escort`: the mech, such as `blue_1`."""
+    """`escort`: name of the mech, such as `blue_1`."""
     mechs: Annotated[int, Limits(1, MOST_RUNNERS, "mechs")] = 1
-    """Of `breakthrough`: how many mechs have to reach the zone."""
+    """`breakthrough`: number of mechs that must reach the zone."""
     second_zone: Annotated[tuple[float, ...], Limits(0, LARGEST_MAP_VOX, "vox")] = ()
-    """Of `king_of_two`: column x, y of its centre, and its radius, vox."""
+    """`king_of_two`: x and y of the second zone's central column, and its radius, vox."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in {name for names in USES.values() for name in names} - set(USES[self.kind]):
             value = getattr(self, name)
-            require(value == getattr(Objective, name), f"Objective.{name}", f"absent from the kind {self.kind}", value)
+            require(
+                value == getattr(Objective, name),
+                f"Objective.{name}",
+                f"absent, because the kind {self.kind} does not use it",
+                value,
+            )
         counts = self.control_s == 0 or self.control_s >= SHORTEST_S
         require(counts, "Objective.control_s", f"0 or {SHORTEST_S}..1e6 s", self.control_s)
         if self.kind == "escort":
-            require(self.mech != "", "Objective.mech of an escort", "a mech, such as blue_1", self.mech)
+            require(self.mech != "", "Objective.mech of an escort", "the name of a mech, such as blue_1", self.mech)
         if self.kind == "king_of_two":
             require(len(self.second_zone) == 3, "Objective.second_zone", "x, y, radius", self.second_zone)
 
     @property
     def attacking(self) -> str:
-        """The team that has to act, in a `hold`, `escort` or `breakthrough`."""
+        """The attacking team of a `hold`, `escort` or `breakthrough`."""
         return self.mech.partition("_")[0] if self.kind == "escort" else self.attackers
 
     def check(self, size: tuple[int, int, int], longest_s: float, names: Collection[str]) -> None:
-        """Refuse an objective that a battle cannot have.
+        """Check that a battle can have this objective.
 
         Args:
-            size: of the map, vox.
-            longest_s: when the battle's time is up.
-            names: of its mechs.
+            size: size of the map, vox.
+            longest_s: time limit of the battle, s.
+            names: names of the mechs of the battle.
 
         Raises:
-            ConfigError: naming the field.
+            ConfigError: if a field does not fit the battle.
         """
         if self.kind == "escort":
             require(self.mech in names, "Objective.mech", f"one of {', '.join(names)}", self.mech)
@@ -94,26 +104,26 @@ class Objective(Settings):
 
 
 def whole_columns(circle: tuple[float, ...]) -> tuple[int, int, float]:
-    """Column x, y of a zone's centre, and its radius, vox."""
+    """Return x and y of a zone's central column as integers, and its radius, vox."""
     x, y, radius = circle
     return int(x), int(y), float(radius)
 
 
 def check_circle(name: str, circle: tuple[float, ...], size: tuple[int, int, int]) -> None:
-    """Raise `ConfigError` for a zone that is not within a map of `size` vox."""
+    """Raise `ConfigError` if a zone is not inside a map of `size` vox."""
     x, y, radius = whole_columns(circle)
     nearest = min(x, y, size[0] - 1 - x, size[1] - 1 - y)
     require(1 <= radius <= nearest + 1, f"radius of {name}", f"1..{nearest + 1:g} vox, within the map", radius)
 
 
 READY: Mapping[str, float] = Table({})
-"""`Unit.cooldown_s` of a mech whose weapons are ready."""
+"""Default of `Unit.cooldown_s`: all weapons are ready."""
 ON_GROUND = -1.0
-"""`Unit.bottom` of a mech that stands on the highest ground below its hull."""
+"""Default of `Unit.bottom`: the mech stands on the highest ground below its hull."""
 NOWHERE = -1.0
-"""`Unit.x` and `Unit.y` of a mech that begins in an area."""
+"""Default of `Unit.x` and `Unit.y`, for a mech that starts in an area."""
 MOST_PLACES = 256
-"""Places of an area that battles draw from; of more, these are as many evenly spread ones."""
+"""Maximum number of places in an area that battles draw from. Larger areas are subsampled evenly."""
 PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
 SOMEWHERE = Limits(NOWHERE, LARGEST_MAP_VOX, "vox")
 OF_HULL = Limits(0, 1, "of the hull's")
@@ -124,62 +134,72 @@ WEIGHT = Limits(1, 100, "times as often as one of weight 1")
 
 @dataclass(frozen=True)
 class Unit(Settings):
-    """A mech at the beginning of a battle.
+    """A mech at the start of a battle.
 
     Raises:
-        ConfigError: a number is outside its limits.
+        ConfigError: if a value is outside its limits.
     """
 
     team: Literal["blue", "red"]
-    """Blue mechs are `blue_0`, `blue_1`, ... in the order in which they stand here, and so are red ones."""
+    """Team of the mech. Mechs of a team are named `blue_0`, `blue_1`, ... in the order of the units."""
     hull: str
-    """A row of the catalog."""
+    """Name of a hull of the catalog."""
     x: Annotated[float, SOMEWHERE] = NOWHERE
-    """Centre of the hull, vox; absent of a mech that begins in an area."""
+    """x of the hull's centre, vox. Omit it if the mech starts in an `area`."""
     y: Annotated[float, SOMEWHERE] = NOWHERE
-    """The same along y."""
+    """y of the hull's centre, vox. Omit it if the mech starts in an `area`."""
     bottom: Annotated[float, Limits(ON_GROUND, 31, "vox")] = ON_GROUND
-    """Height of the hull's underside, vox; -1: on the highest ground below it."""
+    """Height of the hull's underside, vox; -1 for the highest ground below the hull."""
     facing_deg: Annotated[float, Limits(-360, 360)] = 0.0
     """Heading: 0 is +x, 90 is +y."""
     hp: Annotated[float, OF_HULL] = 1.0
-    """Share of the hull's hit points; 0: the mech is absent, as one that died before the battle began."""
+    """Share of the hull's hit points. At 0 the mech is absent, like a mech that died before the battle."""
     leg_hp: Annotated[float, OF_HULL] = 1.0
-    """Share of the hit points of its legs; 0 is legged."""
+    """Share of the hit points of the legs; 0 for destroyed legs."""
     heat: Annotated[float, Limits(0, 2)] = 0.0
-    """Share of its heat capacity; it is shut down from 1 on."""
+    """Heat as a share of the heat capacity. Above 1 the mech is shut down."""
     area: Annotated[tuple[float, ...], PLACE] = ()
-    """x, y of the lower left corner of a rectangle and of its upper right one, vox, in place of x and y: each battle
-    draws where in it the hull's centre is, on level ground, or where it fits above `bottom`."""
+    """Rectangle in place of `x` and `y`: x, y of its lower left corner and x, y of its upper right corner, vox. Each
+    battle draws the hull's centre in it, on level ground, or where the hull fits above `bottom`."""
 
     cooldown_s: Mapping[str, float] = READY
-    """Seconds until weapons are ready, by name; `ams` is its AMS. Those that share a timer wait for each other."""
+    """Seconds until each weapon is ready, keyed by name; `ams` is the AMS. Weapons may share a timer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(isinstance(self.cooldown_s, Mapping), "Unit.cooldown_s", "seconds by weapon", self.cooldown_s)
+        require(
+            isinstance(self.cooldown_s, Mapping),
+            "Unit.cooldown_s",
+            "an object of seconds keyed by weapon",
+            self.cooldown_s,
+        )
         waits = {name: typed(float, wait, f"cooldown_s: {name}") for name, wait in self.cooldown_s.items()}
         object.__setattr__(self, "cooldown_s", Table(waits))
         if self.area:
             require(len(self.area) == 4, "Unit.area", "x, y, x, y of two corners", self.area)
-            require(self.area[0] < self.area[2] and self.area[1] < self.area[3], "Unit.area", "low, high", self.area)
-            require(self.x == self.y == NOWHERE, "Unit.x and Unit.y", "absent beside an area", (self.x, self.y))
+            require(
+                self.area[0] < self.area[2] and self.area[1] < self.area[3],
+                "Unit.area",
+                "lower corner, upper corner",
+                self.area,
+            )
+            require(self.x == self.y == NOWHERE, "Unit.x and Unit.y", "absent if area is set", (self.x, self.y))
         else:
             require(min(self.x, self.y) >= 0, "Unit.x and Unit.y", f"{PLACE}, or an area instead", (self.x, self.y))
 
 
 @dataclass(frozen=True)
 class Box(Settings):
-    """Voxels of one material, from the corner `low` up to the corner `high`, which is not in it.
+    """Voxels of one material, from the corner `low` to the corner `high`, exclusive.
 
     Raises:
-        ConfigError: a corner is no three whole numbers of the map's size at most, or there is no such material.
+        ConfigError: if a corner is not three integers within the limits of a map, or the material is unknown.
     """
 
     low: Annotated[tuple[int, ...], PLACE]
     """x, y, z of the first voxel."""
     high: Annotated[tuple[int, ...], PLACE]
-    """x, y, z behind the last voxel."""
+    """x, y, z after the last voxel."""
     material: str = "solid"
     """`air`, `dirt`, `lava`, `water`, `solid`, `debris_field`, `solid_debris`, `glass`, `reinforced` or `foliage`."""
 
@@ -194,28 +214,28 @@ class Box(Settings):
 
 @dataclass(frozen=True)
 class Position(Settings):
-    """Ground, zone and mechs of a battle at its beginning: a `Scenario` without its settings.
+    """Terrain, zone and mechs at the start of a battle: a `Scenario` without its settings.
 
     Raises:
-        ConfigError: a part is of another type, or a number outside its limits.
+        ConfigError: if a field has the wrong type or a value is outside its limits.
     """
 
     units: tuple[Unit, ...]
-    """Where mechs begin, 1 to 20 of either team."""
+    """The mechs, 1 to 20 of each team."""
     boxes: tuple[Box, ...] = ()
-    """What stands on open ground, later ones in place of earlier ones."""
+    """Boxes of voxels on open ground. Later boxes overwrite earlier ones."""
     zone: Annotated[tuple[float, ...], PLACE] = ()
-    """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
+    """x and y of the zone's central column, and its radius, vox. By default a radius of 7.5 at the map's centre."""
     objective: Objective = field(default_factory=Objective)
-    """What decides the battle beside the death of a team; by default the zone."""
+    """What decides the battle, besides the death of a team. By default the zone."""
     weight: Annotated[int, WEIGHT] = 1
-    """How often battles begin so, beside the weights of the other positions that they may begin in."""
+    """Relative frequency of this position among the positions of a config."""
 
     __repr__ = short_repr
 
     @property
     def named(self) -> list[tuple[str, Unit]]:
-        """The units by the names of their mechs, blue first: `blue_0`, `blue_1`, ..."""
+        """Pairs of mech name and unit, blue first: `blue_0`, `blue_1`, ..."""
         teams = [[unit for unit in self.units if unit.team == team] for team in TEAMS]
         return [(f"{unit.team}_{i}", unit) for team in teams for i, unit in enumerate(team)]
 
@@ -225,31 +245,36 @@ class Position(Settings):
         return [name for name, unit in self.named if unit.hp > 0]
 
     def of_sizes(self, blue: int, red: int) -> Position:
-        """The position with the first mechs of either team alone; the others are absent."""
+        """Return the position with only the first `blue` and `red` mechs; the other mechs are absent."""
         present = {f"{team}_{i}" for team, size in (("blue", blue), ("red", red)) for i in range(size)}
         units = tuple(unit if name in present else replace(unit, hp=0.0) for name, unit in self.named)
         return replace(self, units=units)
 
     @property
     def rosters(self) -> dict[str, tuple[str, ...]]:
-        """Hull of each mech, by team."""
+        """Hull of each mech, keyed by team."""
         return {team: tuple(unit.hull for unit in self.units if unit.team == team) for team in TEAMS}
 
     def circle(self, size: tuple[int, int, int]) -> tuple[int, int, float]:
-        """Column x, y of the zone's centre, and its radius, vox, on a map of a `WorldConfig.size`."""
+        """Return x and y of the zone's central column, and its radius, vox, on a map of `size` vox."""
         return whole_columns(self.zone or (size[0] // 2, size[1] // 2, 7.5))
 
     def check(self, size: tuple[int, int, int], catalog: Catalog, longest_s: float) -> None:
-        """Refuse a position on a map of `size` vox, with mechs of a catalog, in battles of at most `longest_s`.
+        """Check that a battle can start in this position.
+
+        Args:
+            size: size of the map, vox.
+            catalog: catalog of the battle.
+            longest_s: time limit of the battle, s.
 
         Raises:
-            ConfigError: a team without mechs or with too many, an unknown hull, what is beyond the map, or an objective
-                that such a battle cannot have.
+            ConfigError: if the size of a team, a hull, a cooldown or the objective is invalid, or a part is outside the
+                map.
         """
         for team, roster in self.rosters.items():
             require(1 <= len(roster) <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", len(roster))
             present = any(name.startswith(team) for name in self.present)
-            require(present, f"Scenario.units of {team}", "one at least that has hp", "none")
+            require(present, f"Scenario.units of {team}", "at least one mech with hp > 0", "none")
         for name, unit in self.named:
             require(unit.hull in catalog.hulls, f"hull of {name}", f"one of {', '.join(catalog.hulls)}", unit.hull)
             inside = not unit.area or (unit.area[2] <= size[0] and unit.area[3] <= size[1])
@@ -264,23 +289,23 @@ class Position(Settings):
 
 
 def timers_of(hull: str, catalog: Catalog) -> dict[str, tuple[int, float]]:
-    """By name of what a hull fires its timer, and for how many seconds that is set at most."""
+    """Return the timer index and the cooldown in seconds of each weapon of a hull, keyed by name, including `ams`."""
     names, spec = catalog.timer_names, catalog.hulls[hull]
     timers = {name: (names.index(weapon.timer), weapon.cooldown_s) for name, weapon in catalog.carried(hull).items()}
     return timers | ({"ams": (len(names), catalog.ams_cooldown_s)} if spec.ams else {})
 
 
 def check_cooldowns(name: str, unit: Unit, catalog: Catalog) -> None:
-    """Raise `ConfigError` for a cooldown of what a mech does not carry, or one that is longer than its weapon's."""
+    """Raise `ConfigError` for a cooldown of a weapon that the mech does not carry, or above the weapon's cooldown."""
     timers = timers_of(unit.hull, catalog)
     for weapon, seconds in unit.cooldown_s.items():
         where = f"cooldown_s of {name}"
-        require(weapon in timers, where, f"of {', '.join(timers)}, those of a {unit.hull}", weapon)
+        require(weapon in timers, where, f"keyed by weapons of a {unit.hull}: {', '.join(timers)}", weapon)
         is_within = 0 <= seconds <= timers[weapon][1]
         require(is_within, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
 
 
 def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
-    """Indices of positions, each as many times as battles draw it among so many."""
+    """Return indices of positions, repeated in proportion to their weights. Battles draw from this list."""
     divisor = gcd(*(position.weight for position in positions))
     return [index for index, position in enumerate(positions) for _ in range(position.weight // divisor)]

@@ -1,7 +1,4 @@
-"""The catalog laid out for the mechs of a battle: a mech's index gives its class, team, weapons and suite.
-
-Among them are what hulls carry: equipment, triggers, cooldowns, weapons and shot slots.
-"""
+"""Tables of the catalog for the N mechs of a battle, indexed by mech: class, team, weapons, shot slots and suite."""
 
 import math
 from dataclasses import dataclass
@@ -24,89 +21,90 @@ class Pairs:
     """P pairs of mechs, each listed once."""
 
     first: Tensor
-    """[P] int64."""
+    """[P] int64, mech of lower index."""
     second: Tensor
-    """[P] int64."""
+    """[P] int64, mech of higher index."""
     place: Tensor
-    """[N, N] int64: where two mechs stand in the list, whichever comes first; P for no pair."""
+    """[N, N] int64, symmetric: index of the pair of two mechs in the list; P if they are not a listed pair."""
 
     def both(self, facts: Tensor) -> Tensor:
-        """`[B, P]` bool: true of both mechs of a pair, from `[B, N]` bool."""
+        """`[B, P]` bool: `facts`, `[B, N]` bool, is true for both mechs of the pair."""
         return facts[:, self.first] & facts[:, self.second]
 
     def matrix(self, facts: Tensor) -> Tensor:
-        """`[B, N, N]` bool, symmetric, from one fact a pair `[B, P]`; false for no pair."""
+        """Expand `facts`, `[B, P]` bool, to a symmetric matrix, `[B, N, N]` bool. Other pairs are false."""
         padding = torch.zeros_like(facts[:, :1])
         return materialize(torch.cat((facts, padding), 1)[:, self.place])
 
 
 @dataclass(frozen=True)
 class Cockpits:
-    """What the suite of each mech shows, `[N]` each."""
+    """The `SuiteSpec` fields of each mech, `[N]` float32 unless stated."""
 
     visual_slots: Tensor
-    """int64."""
+    """[N] int64."""
     intel_slots: Tensor
-    """int64."""
+    """[N] int64."""
     sensor_factor: Tensor
     fidelity: Tensor
     squad_detail: Tensor
-    """int64."""
+    """[N] int64."""
     sees_engaged: Tensor
-    """bool."""
+    """[N] bool."""
     descriptor: Tensor
-    """[N, SUITE_DESCRIPTOR], all zero where suites are switched off."""
+    """[N, SUITE_DESCRIPTOR] float32, all zero if suites are disabled."""
 
 
 SUITE_DESCRIPTOR = len(Suite) + 8
-"""Numbers that describe a suite to its pilot."""
+"""Number of observation columns that describe a suite."""
 
 
 @dataclass(frozen=True)
 class Roster:
-    """What never changes about the N mechs of a battle, blue first, then red.
+    """Constants of the N mechs of a battle, blue first, then red.
 
-    `[N]` float tensors on the device unless said. Class and team follow from the index, so no battle stores them.
+    Tensors are `[N]` float32 on the device unless stated. The index of a mech determines its class and team, so states
+    do not store them.
     """
 
     hulls: tuple[str, ...]
-    """By mech the row of the catalog."""
+    """Hull name of each mech."""
     weapons: tuple[WeaponSpec, ...]
-    """The rows of the catalog in order: weapon w is number w everywhere."""
+    """The weapons of the catalog, in order. The index of a weapon in this tuple is its index everywhere."""
     timers: tuple[int, ...]
-    """By weapon its cooldown timer."""
+    """Cooldown timer of each weapon."""
     ams_timer: int
-    """The cooldown timer of an AMS, the last one."""
+    """Cooldown timer of the AMS, which is the last timer."""
     num_blue: int
     packs: tuple[slice, ...]
-    """Where each pack sits on the mech axis."""
+    """Range of mech indices of each pack."""
     hull: Tensor
-    """[N] int64, a `Hull`, the class."""
+    """[N] int64, the class of each mech, a `Hull`."""
     hull_one_hot: Tensor
-    """[N, 4]."""
+    """[N, 4] one-hot class of each mech."""
     is_red: Tensor
-    """[N] bool."""
+    """[N] bool: the mech belongs to the red team."""
     hostile: Tensor
-    """[N, N] bool."""
+    """[N, N] bool: the two mechs are enemies."""
     team_size: Tensor
-    """[2]."""
+    """[2] number of mechs of blue and red."""
     pack: Tensor
-    """[N] int64: packs are numbered through both teams, blue's first."""
+    """[N] int64, pack of each mech. Packs are numbered across both teams, blue first."""
     pack_slot: Tensor
-    """[N, 5] int64: the mechs of one's own pack in order; a place nobody holds points at N."""
+    """[N, 5] int64, mechs of the mech's own pack in order, padded with N."""
     squad: Tensor
-    """[N, squad_slots] int64: comrades, packmates first; a place nobody holds, or beyond one's suite, points at N."""
+    """[N, squad_slots] int64, teammates that the mech's suite shows, packmates first, padded with N."""
     order_net: Tensor
-    """[N, N] bool: row n hears orders through column m, whose suite issues them to its pack or, with squad command, to
-    its team; nobody where no suite does."""
+    """[N, N] bool: mech m (column) relays orders to mech n (row). The suite of m issues orders to its pack or, with
+    squad command, to its team."""
     everyone: Pairs
-    """Any two mechs."""
+    """All pairs of mechs."""
     enemies: Pairs
-    """Mechs of different teams."""
+    """Pairs of mechs of different teams."""
     half_size: Tensor
-    """[N, 3] vox."""
+    """[N, 3] vox, half of the size of the hull."""
     radius: Tensor
-    """[N] vox, of the sphere a shot meets: half of a hull's longest side."""
+    """[N] vox, radius of the sphere that shots hit: half of the longest side of the hull."""
     muzzle: Tensor
     """[N, 3] vox from the hull centre to the kinetic muzzle."""
     max_speed: Tensor
@@ -120,54 +118,53 @@ class Roster:
     noise_factor: Tensor
     wreck_chance: Tensor
     has_ewar: Tensor
-    """[N] bool."""
+    """[N] bool: the mech carries ECM and ECCM."""
     ewar: Tensor
-    """[E] int64: the mechs that carry ECM and ECCM."""
+    """[E] int64, mechs that carry ECM and ECCM."""
     ams: Tensor
-    """[H] int64: the mechs that carry AMS."""
+    """[H] int64, mechs that carry an AMS."""
     trigger: Tensor
-    """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
+    """[W, N] int64, the `Trigger` that fires weapon w on mech n, -1 if the mech does not carry it."""
     longest_cooldown: Tensor
-    """[N, T] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
+    """[N, T] int64 substeps, maximum value of each timer of a mech, 0 for unused timers."""
     shown_timer: Tensor
-    """[N, 5] int64: the timer that each cooldown of the ego stream tells, those of the four triggers and of the AMS; T
-    where a mech has nothing there."""
+    """[N, 5] int64, timers of the cooldowns in the stream `ego`: of the four triggers and the AMS; T for none."""
     guns: AimTable
     beams: DamageSources
-    """A row for every gun whose fire is a beam."""
+    """One row per mech and beam weapon that it carries."""
     shots: DamageSources
-    """A row for every shot slot, ordered by weapon, shooter, slot; weapons stand in the order of `shells`."""
+    """One row per shot slot, sorted by weapon (in the order of `shells`), shooter and slot."""
     bursts: DamageSources
-    """The slots of shots that splash."""
+    """The shot slots of weapons with splash damage."""
     rays: tuple[int, ...]
-    """Weapons that are beams."""
+    """Indices of beam weapons."""
     shells: tuple[int, ...]
-    """The other weapons, in the order of the shot slots: those that an AMS destroys or that splash come first."""
+    """Indices of the other weapons, in the order of their shot slots (`slot_order`)."""
     painters: tuple[int, ...]
-    """Beams that paint."""
+    """Indices of beam weapons that paint."""
     splashing: slice
-    """Where `bursts` stand among the shot slots."""
+    """Range of the shot slots with splash damage."""
     interceptable: slice
-    """Shot slots of what an AMS destroys."""
+    """Range of the shot slots that an AMS can destroy."""
     launching: slice
-    """Shot slots of what leaves clouds, one for each mech of `launchers`."""
+    """Range of the shot slots that leave clouds, one slot for each mech of `launchers`."""
     launchers: Tensor
-    """[L] int64: the mechs that can leave clouds."""
+    """[L] int64, mechs that carry a weapon that leaves clouds."""
     clouds_each: int
-    """How many of a mech's clouds can hang at once."""
+    """Maximum number of active clouds per mech."""
     leaves_cloud: Tensor
-    """[W] bool, by weapon."""
+    """[W] bool: shots of the weapon leave clouds."""
     homing: Tensor
-    """[S] bool, by shot slot."""
+    """[S] bool: shots in the slot are homing."""
     ballistic: Tensor
-    """[S] bool, by shot slot."""
+    """[S] bool: shots in the slot are ballistic."""
     shot_speed: Tensor
-    """[S] vox/s."""
+    """[S] vox/s, launch speed of shots in the slot."""
     shot_flight_s: Tensor
-    """[S] longest time of flight."""
+    """[S] s, maximum time of flight of shots in the slot."""
     slug_speed: Tensor
-    """[N, 1] vox/s of what a mech's pilot leads a target by: its own falling shot, else the catalog's first, infinite
-    without any."""
+    """[N, 1] vox/s, shot speed for leading a target: of the mech's ballistic weapon, else of the catalog's first
+    ballistic weapon, else infinite."""
     cockpits: Cockpits
 
     @property
@@ -184,7 +181,7 @@ class Roster:
 
     @property
     def teams(self) -> dict[str, slice]:
-        """Where each team sits on the mech axis."""
+        """Range of mech indices of each team."""
         return {"blue": slice(0, self.num_blue), "red": slice(self.num_blue, self.num_mechs)}
 
     def by_team(self, per_mech: Tensor) -> Tensor:
@@ -196,34 +193,34 @@ class Roster:
         return self.by_team(per_mech) / self.team_size.view(-1, *[1] * (per_mech.dim() - 2))
 
     def of_own_team(self, per_team: Tensor) -> Tensor:
-        """`[B, 2, ...]` seen by every mech as its own team's: `[B, N, ...]`."""
+        """Gather for each mech the value of its own team: `[B, 2, ...]` to `[B, N, ...]`."""
         return per_team.index_select(1, self.is_red.long())
 
     def of_enemy_team(self, per_team: Tensor) -> Tensor:
-        """`[B, 2, ...]` seen by every mech as the other team's: `[B, N, ...]`."""
+        """Gather for each mech the value of the enemy team: `[B, 2, ...]` to `[B, N, ...]`."""
         return per_team.index_select(1, (~self.is_red).long())
 
 
 @dataclass(frozen=True)
 class Formation:
-    """How the N mechs of a battle are grouped, by mech."""
+    """The grouping of the N mechs of a battle into teams and packs. Lists are indexed by mech."""
 
     hulls: tuple[str, ...]
     classes: tuple[Hull, ...]
     num_blue: int
     is_red: list[bool]
     in_team: list[int]
-    """Index within the team."""
+    """Index of the mech within its team."""
     pack: list[int]
     packmates: list[list[int]]
-    """The mechs of the same pack, itself included, in order."""
+    """The mechs of the same pack in order, including the mech itself."""
 
     @property
     def num_mechs(self) -> int:
         return len(self.hulls)
 
     def squad(self, mech: int, limit: int) -> list[int]:
-        """The comrades of a mech, packmates first, at most `limit`."""
+        """Return at most `limit` teammates of a mech, packmates first."""
         mates = [m for m in range(self.num_mechs) if self.is_red[m] == self.is_red[mech] and m != mech]
         mates.sort(key=lambda m: (self.pack[m] != self.pack[mech], m))
         return mates[:limit]
@@ -243,7 +240,7 @@ def build_formation(config: EnvConfig) -> Formation:
 
 
 def build_roster(config: EnvConfig, device: torch.device) -> Roster:
-    """Lay the catalog out for the mechs of `config`."""
+    """Build the tables for the mechs of `config` on a device."""
     formation, catalog = build_formation(config), config.catalog
     hulls = formation.hulls
     suites = [suite_of(n, formation, config) for n in range(formation.num_mechs)]
@@ -267,7 +264,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
 def team_tables(
     formation: Formation, suites: list[tuple[Suite | None, SuiteSpec]], config: EnvConfig, device: torch.device
 ) -> dict[str, Any]:
-    """The fields of a `Roster` that tell who stands with whom."""
+    """Return the fields of a `Roster` about teams and packs."""
     count = formation.num_mechs
     red = torch.tensor(formation.is_red, device=device)
     hostile = red[:, None] != red
@@ -290,7 +287,7 @@ def team_tables(
 
 
 def hull_tables(formation: Formation, catalog: Catalog, device: torch.device) -> dict[str, Any]:
-    """The fields of a `Roster` that hulls have by themselves: size, mobility, endurance."""
+    """Return the fields of a `Roster` that depend on the hull alone: size, mobility, endurance."""
     specs = [catalog.hulls[hull] for hull in formation.hulls]
     hull = integers([int(kind) for kind in formation.classes], device)
     half_size = floats([[x / 2 for x in s.size] for s in specs], device)
@@ -309,7 +306,7 @@ def hull_tables(formation: Formation, catalog: Catalog, device: torch.device) ->
 
 
 def build_pairs(wanted: Tensor) -> Pairs:
-    """The pairs that `wanted [N, N]` bool holds above its diagonal."""
+    """Return the pairs above the diagonal of `wanted`, `[N, N]` bool, symmetric."""
     first, second = wanted.triu(1).nonzero().unbind(1)
     index = torch.full_like(wanted, first.shape[0], dtype=torch.int64)
     index[first, second] = index[second, first] = torch.arange(first.shape[0], device=wanted.device)
@@ -317,7 +314,7 @@ def build_pairs(wanted: Tensor) -> Pairs:
 
 
 def suite_of(mech: int, formation: Formation, config: EnvConfig) -> tuple[Suite | None, SuiteSpec]:
-    """A mech's suite: its hull's own, or a commander's; none where suites are switched off."""
+    """Return the suite of a mech and its row: of its hull, or a command suite; None if suites are disabled."""
     if not config.features.suites:
         return None, NO_SUITE
     classes, packmates, catalog = formation.classes, formation.packmates[mech], config.catalog
@@ -332,8 +329,7 @@ def suite_of(mech: int, formation: Formation, config: EnvConfig) -> tuple[Suite 
 
 
 def build_cockpits(suites: list[tuple[Suite | None, SuiteSpec]], device: torch.device) -> Cockpits:
-    """Tables of what each mech's suite shows."""
-
+    """Build the tables of the suites of all mechs."""
     kinds = {int: integers, float: floats, bool: flags}
     fields = {name: kind for name, kind in hints_of(SuiteSpec).items() if name in Cockpits.__dataclass_fields__}
     return Cockpits(
@@ -343,7 +339,7 @@ def build_cockpits(suites: list[tuple[Suite | None, SuiteSpec]], device: torch.d
 
 
 def descriptor(suite: Suite | None, spec: SuiteSpec) -> list[float]:
-    """How a suite describes itself, each number within 0..1."""
+    """Return the columns that describe a suite, each in 0..1."""
     if suite is None:
         return [0.0] * SUITE_DESCRIPTOR
     return [
@@ -360,7 +356,7 @@ def descriptor(suite: Suite | None, spec: SuiteSpec) -> list[float]:
 
 
 def equipment_tables(hulls: tuple[str, ...], config: EnvConfig, device: torch.device) -> dict[str, Any]:
-    """The fields of a `Roster` that tell what each hull carries, what fires it, and how long it waits."""
+    """Return the fields of a `Roster` about equipment, triggers and cooldowns."""
     rows, weapons = config.catalog.hulls, config.catalog.weapons.values()
     triggers = [[Trigger[w.mounts[h].upper()] if h in w.mounts else -1 for h in hulls] for w in weapons]
     return {
@@ -374,7 +370,7 @@ def equipment_tables(hulls: tuple[str, ...], config: EnvConfig, device: torch.de
 
 
 def weapon_tables(hulls: tuple[str, ...], hostile: Tensor, config: EnvConfig, device: torch.device) -> dict[str, Any]:
-    """The fields of a `Roster` that hold a row for every weapon or shot slot; `hostile [N, N]` bool."""
+    """Return the fields of a `Roster` about weapons and shot slots; `hostile` is `[N, N]` bool."""
     specs = tuple(config.catalog.weapons.values())
     owners = [[n for n, hull in enumerate(hulls) if hull in spec.mounts] for spec in specs]
     rays = tuple(w for w, spec in enumerate(specs) if spec.is_beam)
@@ -408,27 +404,29 @@ def weapon_tables(hulls: tuple[str, ...], hostile: Tensor, config: EnvConfig, de
 
 
 def slot_order(spec: WeaponSpec) -> int:
-    """Where the shots of a weapon stand, so that those with a fact in common are one run of slots."""
+    """Return the sort key of a weapon's shot slots, which makes slots with a common property contiguous."""
     if spec.interceptable:
         return 1 if spec.splash_vox > 0 else 0
     return 2 if spec.splash_vox > 0 else 4 if spec.effect == "cloud" else 3
 
 
 def run_of(facts: list[bool]) -> slice:
-    """The one run of slots of which something is true."""
+    """Return the range of true values, which must be contiguous."""
     return slice(facts.index(True), facts.index(True) + sum(facts)) if any(facts) else slice(0, 0)
 
 
 def slug_speed(hull: str, catalog: Catalog) -> float:
-    """Speed of a hull's own falling shot, else of the catalog's first, infinite without any, vox/s."""
+    """Return the shot speed of a hull's ballistic weapon, else of the catalog's first one, else infinity, vox/s."""
     falling = {name: spec for name, spec in catalog.weapons.items() if spec.guidance == "ballistic"}
     mounted = [spec for spec in falling.values() if hull in spec.mounts]
     return next((spec.speed_vox_per_s for spec in (*mounted, *falling.values())), math.inf)
 
 
 def shown_timers(hull: str, catalog: Catalog) -> list[int]:
-    """The timer of what hangs on each trigger of a hull, a painter's only where it hangs alone, and that of its AMS;
-    the number of timers where there is nothing."""
+    """Return the timer of the weapon on each trigger of a hull, and of its AMS; the number of timers for none.
+
+    If a painter shares a trigger with a gun, the timer is that of the gun.
+    """
     names, carried = catalog.timer_names, catalog.carried(hull).values()
     timers = {trigger: len(names) + 1 for trigger in Trigger}
     for weapon in sorted(carried, key=lambda weapon: weapon.effect != "paint"):
@@ -437,7 +435,7 @@ def shown_timers(hull: str, catalog: Catalog) -> list[int]:
 
 
 def longest_cooldowns(hull: str, config: EnvConfig) -> list[int]:
-    """Substeps that each of a hull's timers is set to at most, 0 where it has no use for it."""
+    """Return the maximum value of each timer of a hull in substeps, 0 for unused timers."""
     catalog = config.catalog
     times = [[w.cooldown_s for w in catalog.carried(hull).values() if w.timer == name] for name in catalog.timer_names]
     times.append([catalog.ams_cooldown_s] if catalog.hulls[hull].ams else [])

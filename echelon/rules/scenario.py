@@ -1,6 +1,6 @@
-"""An authored battle as data and JSON: ground, zone, and where every mech begins.
+"""An authored battle as data and JSON: terrain, zone, and the start position of each mech.
 
-Ground may be drawn as rows of text: layers seen from above, whose characters stand for boxes of voxels.
+Terrain may be drawn as rows of text: layers seen from above, whose characters stand for boxes of voxels.
 """
 
 from __future__ import annotations
@@ -23,40 +23,45 @@ from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_f
 from echelon.runtime.limits import Limits, Settings
 
 NOTHING = ". "
-"""Characters that leave the ground as it is."""
+"""Characters that add no box."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a character of a drawing stands for."""
+    """The meaning of a character in a drawing."""
 
     material: str = "solid"
-    """As in `Box`."""
+    """Name of the material, as in `Box`."""
     height: int = 4
-    """Of its voxels above the underside of their layer, vox."""
+    """Height of the voxels above the underside of their layer, vox."""
 
 
 LEGEND: Mapping[str, Mark] = {"#": Mark(), "=": Mark("reinforced"), "*": Mark("foliage"), "~": Mark("water", 1)}
-"""What characters stand for where a legend does not say otherwise."""
+"""Default meanings of characters. The legend of a scenario may override them."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A drawing."""
+    """A drawing of terrain as rows of characters."""
 
     rows: tuple[str, ...]
-    """Of equal length, the upper one first, as on a map: a character is a column of voxels."""
+    """Rows of equal length, the upper row first, as on a map. Each character is a column of voxels."""
     low: tuple[int, ...] = (0, 0)
-    """Column x, y of the lower left character."""
+    """x, y of the column of the lower left character."""
     bottom: int = 0
-    """Height of the underside of its voxels, vox."""
+    """Height of the underside of the voxels, vox."""
 
 
 def boxes_of(layer: Layer, legend: Mapping[str, Mark], where: str) -> list[Box]:
-    """The boxes that a drawing stands for: the longest runs of a character, those of rows above each other in one.
+    """Return the boxes of a drawing: one box per run of a character, with equal runs of adjacent rows merged.
+
+    Args:
+        layer: the drawing.
+        legend: meanings of characters, in addition to `LEGEND`.
+        where: prefix of field names in errors.
 
     Raises:
-        ConfigError: naming the row that is not as long as the first one or holds a character of no meaning.
+        ConfigError: if a row differs in length from the first row or contains an unknown character.
     """
     require(len(layer.low) == 2, f"{where}.low", "x, y", layer.low)
     require(1 <= len(layer.rows) <= LARGEST_MAP_VOX, f"{where}.rows", f"1..{LARGEST_MAP_VOX} rows", len(layer.rows))
@@ -65,7 +70,7 @@ def boxes_of(layer: Layer, legend: Mapping[str, Mark], where: str) -> list[Box]:
     boxes = []
     for i, row in enumerate(layer.rows):
         spot, y, start = f"{where}.rows[{i}]", layer.low[1] + len(layer.rows) - 1 - i, layer.low[0]
-        require(len(row) == width, spot, f"{width} characters long, as the first row", len(row))
+        require(len(row) == width, spot, f"{width} characters long, like the first row", len(row))
         above, runs = runs, {}
         for char, group in groupby(row):
             run = (start, start + len(list(group)), char)
@@ -84,18 +89,19 @@ def boxes_of(layer: Layer, legend: Mapping[str, Mark], where: str) -> list[Box]:
 
 
 def boxes_from_json(layers: Any, legend: Any, where: str) -> tuple[Box, ...]:
-    """The boxes that the drawings of a scenario's file stand for.
+    """Return the boxes of the drawings in a scenario file.
 
     Args:
         layers: a list of objects with the fields of `Layer`.
-        legend: an object of objects with the fields of `Mark`, by character.
+        legend: an object of objects with the fields of `Mark`, keyed by character.
+        where: prefix of field names in errors.
 
     Raises:
-        ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
+        ConfigError: if a field is unknown, missing, of the wrong type or outside its limits.
     """
     marks = typed(Mapping[str, Mark], legend, f"{where}.legend")
     for char in marks:
-        require(len(char) == 1, f"{where}.legend", "by single characters", char)
+        require(len(char) == 1, f"{where}.legend", "keyed by single characters", char)
     boxes: list[Box] = []
     for i, layer in enumerate(typed(tuple[Layer, ...], layers, f"{where}.layers")):
         spot = f"{where}.layers[{i}]"
@@ -108,39 +114,37 @@ def boxes_from_json(layers: Any, legend: Any, where: str) -> tuple[Box, ...]:
 
 PARTS = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
 FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "map_seed")
-"""Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
+"""Settings that a scenario file must not contain: the units determine the rosters, and there is only one map."""
 SIZES, SIZE = ("blue_sizes", "red_sizes"), Limits(1, MOST_MECHS)
 OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective", *SIZES)
 FIELDS = (*OWN, *(f.name for f in dataclasses.fields(EnvConfig) if f.name not in FROM_UNITS))
-"""What a scenario's file may hold."""
+"""Fields that a scenario file may contain."""
 NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
-"""Settings of generated maps, in which scenarios of one batch may differ."""
+"""Settings of generated maps. Scenarios of one batch may differ in them."""
 
 
 @dataclass(frozen=True)
 class Scenario(Settings):
-    """A battle that begins in one position.
+    """An authored battle: an initial position and the settings of the battle.
 
     Raises:
-        ConfigError: naming what is outside its limits: a team without mechs or with more than 20, an unknown hull, a
-            box or a zone beyond the map.
+        ConfigError: if a team has no mechs or more than 20, a hull is unknown, or a box or the zone is outside the map.
     """
 
     units: tuple[Unit, ...]
-    """Where mechs begin, 1 to 20 of either team."""
+    """The mechs, 1 to 20 of each team."""
     boxes: tuple[Box, ...] = ()
-    """What stands on open ground, later ones in place of earlier ones."""
+    """Boxes of voxels on open ground. Later boxes overwrite earlier ones."""
     zone: Annotated[tuple[float, ...], PLACE] = ()
-    """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
+    """x and y of the zone's central column, and its radius, vox. By default a radius of 7.5 at the map's centre."""
     settings: EnvConfig = field(default_factory=EnvConfig.small)
-    """World, rules, rewards and what else a battle has; `config` has the units' rosters in place of its own."""
+    """World, rules, rewards and other settings. `config` replaces the rosters by those of the units."""
     objective: Objective = field(default_factory=Objective)
-    """What decides the battle beside the death of a team; by default the zone."""
+    """What decides the battle, besides the death of a team. By default the zone."""
     blue_sizes: Annotated[tuple[int, ...], SIZE] = ()
-    """Least and greatest number of blue mechs: each battle draws how many of the first ones there are; by default
-    all."""
+    """Minimum and maximum number of blue mechs. Each battle draws a number n and uses the first n; by default all."""
     red_sizes: Annotated[tuple[int, ...], SIZE] = ()
-    """The same of red ones."""
+    """Minimum and maximum number of red mechs, as `blue_sizes`."""
 
     __repr__ = short_repr
 
@@ -154,36 +158,36 @@ class Scenario(Settings):
 
     @property
     def position(self) -> Position:
-        """How its battles begin."""
+        """The initial position with all mechs."""
         return Position(self.units, self.boxes, self.zone, self.objective)
 
     @property
     def positions(self) -> list[Position]:
-        """How its battles begin: in one position, or in one for each number of mechs of either team."""
+        """The initial positions of the battles: one for each combination of team sizes."""
         ranges = []
         for team, roster in self.position.rosters.items():
             count, sizes = len(roster), getattr(self, f"{team}_sizes")
             is_valid = not sizes or (len(sizes) == 2 and sizes[0] <= sizes[1] <= count)
-            require(is_valid, f"Scenario.{team}_sizes", f"least and most mechs, at most {count}", sizes)
+            require(is_valid, f"Scenario.{team}_sizes", f"minimum and maximum number of mechs, at most {count}", sizes)
             ranges.append(range(sizes[0], sizes[1] + 1) if sizes else [count])
         is_fixed = not self.blue_sizes and not self.red_sizes
         return [self.position] if is_fixed else [self.position.of_sizes(*sizes) for sizes in product(*ranges)]
 
     @property
     def config(self) -> EnvConfig:
-        """The battle's config: the settings with the rosters of the units, and battles that begin so."""
+        """The config of the battle: the settings with the rosters and positions of this scenario."""
         return join([self])
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values: the preset that the settings are nearest to, what differs from it, ground and units.
+        """Return plain JSON values: the most similar preset, the differences from it, the terrain and the units.
 
         Raises:
-            ConfigError: the catalog is not the newest one, which a file does not hold.
+            ConfigError: if the catalog is not the newest one, because the file does not contain a catalog.
         """
         by_preset = {name: changes(self.settings, preset()) for name, preset in ENV_PRESETS.items()}
         name = min(by_preset, key=lambda each: len(str(by_preset[each])))
         is_newest = self.settings.catalog == ENV_PRESETS[name]().catalog
-        require(is_newest, "catalog of a scenario's file", "the newest one", "one of your own")
+        require(is_newest, "catalog of a scenario file", "the newest one", "a custom catalog")
 
         def without_defaults(each: Unit | Box | Objective) -> dict[str, Any]:
             defaults = {f.name: f.default for f in dataclasses.fields(each)}
@@ -196,17 +200,17 @@ class Scenario(Settings):
         return {"preset": name, **by_preset[name], **layout, "units": units}
 
     def save(self, path: Path | str) -> None:
-        """Write a JSON file.
+        """Write the scenario to a JSON file.
 
         Raises:
-            FileError: it cannot be written.
-            ConfigError: as `as_json`.
+            FileError: if the file cannot be written.
+            ConfigError: see `as_json`.
         """
         write_whole(Path(path), json_bytes(self.as_json()))
 
 
 def changes(settings: EnvConfig, preset: EnvConfig) -> dict[str, Any]:
-    """What differs between two battles as JSON values, but for rosters and maps."""
+    """Return the settings that differ from a preset as JSON values, without rosters and maps."""
     ours, theirs = as_json(settings, whole=True), as_json(preset, whole=True)
 
     def different(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -217,19 +221,19 @@ def changes(settings: EnvConfig, preset: EnvConfig) -> dict[str, Any]:
 
 
 def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) -> EnvConfig:
-    """The config of battles each of which begins in one of several scenarios, drawn by its own seed.
+    """Return a config whose battles each start in one of several scenarios, drawn by the seed of the battle.
 
     Args:
-        scenarios: of one shape: the same rosters in the same order, and the same settings.
-        weights: how often each is drawn, whole numbers of 1..100; by default all alike.
+        scenarios: scenarios with the same rosters, in the same order, and the same settings.
+        weights: relative frequencies of the scenarios, integers in 1..100; equal by default.
 
     Raises:
-        ConfigError: naming the first setting in which a scenario differs from the first one.
+        ConfigError: if a scenario differs in a setting from the first one. The message contains the setting.
     """
     is_list = isinstance(scenarios, Sequence) and len(scenarios) > 0
     require(is_list and all(isinstance(s, Scenario) for s in scenarios), "scenarios", "Scenarios", scenarios)
     shares = [1] * len(scenarios) if weights is None else list(weights)
-    require(len(shares) == len(scenarios), "weights", f"{len(scenarios)} numbers, one a scenario", shares)
+    require(len(shares) == len(scenarios), "weights", f"{len(scenarios)} numbers, one per scenario", shares)
     first = scenarios[0]
     first_values = as_json(first.settings, whole=True) | first.position.rosters
     for i, other in enumerate(scenarios[1:], 1):
@@ -250,15 +254,19 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
 
 
 def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
-    """A scenario from what `Scenario.as_json` made of it, or somebody wrote.
+    """Build a scenario from JSON values.
+
+    Args:
+        values: an object, as returned by `Scenario.as_json` or written by a user.
+        where: prefix of field names in errors.
 
     Raises:
-        ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
+        ConfigError: if a field is unknown, missing, of the wrong type or outside its limits.
     """
     require(isinstance(values, dict), where, "an object", values)
     rest = whole_numbers(values)
     for key in FROM_UNITS:
-        require(key not in rest, f"{where}.{key}", "absent: units make the rosters, on one map", rest.get(key))
+        require(key not in rest, f"{where}.{key}", "absent: units determine the rosters, on one map", rest.get(key))
     for key in rest:
         require(key in FIELDS, f"{where}.{key}", f"one of {', '.join(FIELDS)}", key)
     name = rest.pop("preset", "small")
@@ -273,7 +281,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
 
 
 def whole_numbers(values: Any) -> Any:
-    """JSON values in which whole numbers are integers: 12.0 means 12 wherever that may stand."""
+    """Return JSON values with integral floats converted to integers, such as 12.0 to 12."""
     if isinstance(values, dict):
         return {name: whole_numbers(value) for name, value in values.items()}
     if isinstance(values, list):
@@ -283,17 +291,17 @@ def whole_numbers(values: Any) -> Any:
 
 
 def read_scenario(path: Path | str) -> Scenario:
-    """A scenario from a JSON file; nothing that it names is imported or run.
+    """Read a scenario from a JSON file. The file cannot cause imports or run code.
 
     Args:
-        path: the file, as `Scenario.save` writes it: `units` and `boxes`, lists of objects with the fields of `Unit`
-            and `Box`; `layers`, drawings with the fields of a `Layer`, and their `legend`; `zone`; `objective`, the
-            fields of an `Objective`; a `preset` (small by default) and what differs from it: `world`, `rules`,
-            `reward`, `features` and other settings of `EnvConfig`.
+        path: a file as `Scenario.save` writes it. `units` and `boxes` are lists of objects with the fields of `Unit`
+            and `Box`. `layers` are drawings with the fields of `Layer`, and `legend` explains their characters. `zone`
+            and `objective` are as in `Scenario`. `preset` is small by default, and `world`, `rules`, `reward`,
+            `features` and other settings of `EnvConfig` override it.
 
     Raises:
-        FileError: it cannot be read, or is no JSON.
-        ConfigError: as `scenario_from_json`.
+        FileError: if the file cannot be read or is not JSON.
+        ConfigError: see `scenario_from_json`.
     """
     path = Path(path)
     values = parse_json(path.name, read_file(path, MAX_JSON_BYTES))

@@ -1,6 +1,6 @@
-"""What a row of the catalog says: hulls, weapons, suites and materials as frozen values; and the limits of such rows.
+"""Rows of the catalog as frozen dataclasses: hulls, weapons, suites and materials, with the limits of their fields.
 
-The simulation, the observations and the files set these limits. The catalog checks them when it is made.
+The limits follow from the simulation, the observations and the file formats. `Catalog` checks them when it is created.
 """
 
 import math
@@ -22,14 +22,14 @@ Guidance = Literal["beam", "homing", "ballistic", "linear"]
 Effect = Literal["damage", "paint", "cloud"]
 Need = Literal["target", "line", "lock", "focus"]
 MAX_POINTS = 255.0
-"""Replays keep hit points and heat in an int16 of 1/128."""
+"""Maximum hit points and heat, because replays store them as int16 in units of 1/128."""
 POINTS, EFFECT = Limits(1.0, MAX_POINTS), Limits(0.0, 1e3)
 HEAT, WAIT_S = Limits(0.0, 500.0), Limits(0.0, 60.0)
-"""Limits of numbers of rows: what is finite, of the right sign, and within what observations and files hold."""
+"""Limits that observations and files impose on fields of rows."""
 
 
 class Hull(IntEnum):
-    """Chassis classes, lightest first; a hull of the catalog is of one of them."""
+    """Classes of hulls, lightest first. Each hull of the catalog belongs to one class."""
 
     SCOUT = 0
     LIGHT = 1
@@ -47,7 +47,7 @@ class Trigger(IntEnum):
 
 
 class Table(Mapping[str, Row]):
-    """Rows by name, in order. Unlike a dict it is frozen, so a config that holds it is hashable and can be shared."""
+    """An immutable, ordered mapping of names to rows. It is hashable, and so are configs that contain it."""
 
     def __init__(self, rows: Mapping[str, Row]) -> None:
         self._rows = dict(rows)
@@ -56,7 +56,7 @@ class Table(Mapping[str, Row]):
         return self._rows[name]
 
     def __contains__(self, name: object) -> bool:
-        # A stranger's settings may hold a list where a name belongs, which no dict can look up.
+        # Untrusted settings may contain an unhashable value, such as a list, in place of a name.
         return isinstance(name, str) and name in self._rows
 
     def __iter__(self) -> Iterator[str]:
@@ -74,151 +74,159 @@ class Table(Mapping[str, Row]):
 
 @dataclass(frozen=True)
 class HullSpec:
-    """One chassis, a row of `Catalog.hulls`. What it may be is checked where a catalog takes it in."""
+    """A hull, a row of `Catalog.hulls`. `Catalog` checks its fields."""
 
     size: tuple[float, float, float]
-    """Length, width and height of its box, vox."""
+    """Length, width and height of the bounding box, vox."""
     max_speed_vox_per_s: Annotated[float, Limits(0.0, 20.0)]
     yaw_rate_rad_per_s: Annotated[float, Limits(0.0, 10.0)]
     jet_vox_per_s2: Annotated[float, Limits(0.0, 22.0)]
-    """Acceleration of its jets upwards; 0 for none."""
+    """Upward acceleration of the jets; 0 for none."""
     hp: Annotated[float, POINTS]
     """Hit points."""
     leg_hp: Annotated[float, POINTS]
-    """Hit points of its legs."""
+    """Hit points of the legs."""
     heat_cap: Annotated[float, POINTS]
-    """Heat points above which it shuts down."""
+    """Heat capacity in heat points. The mech shuts down above it."""
     heat_sink_per_s: Annotated[float, EFFECT]
-    """Heat points that it dissipates a second."""
+    """Heat points dissipated per second."""
     tonnage: Annotated[float, Limits(1.0, 100.0)]
-    """Its weight in the control of the zone."""
+    """Weight of the mech in the control of the zone."""
     hull_class: str
-    """Which of the four classes observations and statistics count it among."""
+    """Class of the hull in observations and statistics: scout, light, medium or heavy."""
     suite: str
-    """Its combat suite."""
+    """Name of the combat suite."""
     noise_factor: Annotated[float, Limits(0.0, 100.0)]
-    """Noise a vox/s."""
+    """Noise per vox/s of speed."""
     wreck_chance: Annotated[float, SHARE]
-    """How often its wreck stays solid; else it burns as a debris field."""
+    """Probability that the wreck is solid. Otherwise it becomes a debris field."""
     ams: bool = False
-    """Carries an anti-missile system."""
+    """The hull carries an anti-missile system (AMS)."""
     ewar: bool = False
-    """Carries ECM and ECCM, on the secondary trigger."""
+    """The hull carries ECM and ECCM, on the secondary trigger."""
 
 
 @dataclass(frozen=True)
 class WeaponSpec:
-    """One weapon, a row of `Catalog.weapons`. What it may be is checked where a catalog takes it in."""
+    """A weapon, a row of `Catalog.weapons`. `Catalog` checks its fields."""
 
     mounts: Mapping[str, str]
-    """The trigger that fires it (primary, secondary, tertiary, special), by the name of each hull that carries it."""
+    """Trigger that fires the weapon (primary, secondary, tertiary, special), keyed by the hulls that carry it."""
     timer: str
-    """Cooldown timer; weapons of a mech that name the same one wait for each other."""
+    """Name of the cooldown timer. Weapons of a mech with the same timer share their cooldown."""
     range_vox: Annotated[float, Limits(0.1, 500.0)]
     damage: Annotated[float, Limits(0.0, MAX_POINTS)]
-    """Hit points that a direct hit takes."""
+    """Damage of a direct hit, hit points."""
     self_heat: Annotated[float, HEAT]
-    """Heat points of each shot to the mech that fires."""
+    """Heat points that each shot adds to its shooter."""
     cooldown_s: Annotated[float, WAIT_S]
-    """Time between two shots."""
+    """Minimum time between two shots, s."""
     arc_deg: Annotated[float, Limits(0.0, 360.0)]
-    """Full angle around the mech's facing within which it aims."""
+    """Full angle of the firing arc around the mech's heading."""
     guidance: Guidance = "beam"
-    """How its fire gets to the target: at once; turning to it; falling; straight on."""
+    """`beam` hits immediately, `homing` turns to its target, `ballistic` falls, `linear` flies straight."""
     needs: tuple[Need, ...] = ()
-    """Without a "target" it does not fire; it is aimed along a clear "line" or by a "lock", and at the "focus" target
-    only. What needs nothing fires straight ahead unless a target is nearly there."""
+    """Conditions to fire: a "target", a clear "line" to it, a "lock" on it, or the "focus" target only. Without needs
+    the weapon fires straight ahead unless a target is within a small bearing."""
     effect: Effect = "damage"
-    """What it leaves beside damage: paint on the target, or a cloud of smoke where its flight ends."""
+    """Effect besides damage: `paint` marks the target, `cloud` leaves smoke where the flight ends."""
     interceptable: bool = False
-    """An AMS can destroy its shots."""
+    """An AMS can destroy the shots."""
     stability: Annotated[float, EFFECT] = 0.0
-    """Stability that a hit takes from its target."""
+    """Loss of stability of a mech that is hit."""
     target_heat: Annotated[float, HEAT] = 0.0
-    """Heat a hit adds to its target."""
+    """Heat points that a hit adds to its target."""
     speed_vox_per_s: float = 0.0
-    """0 for a beam, which hits at once."""
+    """Speed of the shots; 0 for a beam."""
     suppress_s: Annotated[float, WAIT_S] = 0.0
-    """How long a hit slows the return of its target's stability."""
+    """Duration of suppression after a hit, s. It slows the regeneration of stability."""
     splash_vox: Annotated[float, Limits(0.0, 20.0)] = 0.0
-    """Radius of the splash of its impact; 0 for none."""
+    """Radius of the splash damage, vox; 0 for none."""
     splash_scale: Annotated[float, SHARE] = 0.0
-    """Share of the damage felt within the splash."""
+    """Splash damage as a share of `damage`."""
     look: str = ""
-    """One of `LOOKS`, how pages and pictures draw it; empty: by guidance and effect."""
+    """How pages and pictures draw the weapon, one of `LOOKS`. Empty: depends on guidance and effect."""
     colour: str = ""
-    """As #rrggbb; empty: the colour of its look."""
+    """Colour as #rrggbb. Empty: the colour of the look."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mounts", Table(self.mounts))
 
     @property
     def is_beam(self) -> bool:
-        """It hits at once, and nothing flies."""
+        """True for a beam, which hits immediately and launches no shot."""
         return self.guidance == "beam"
 
     @property
     def arc_cos(self) -> float:
-        """Cosine of half the arc, what a bearing is compared with."""
+        """Cosine of half the firing arc."""
         return exact.sine_64(math.radians(self.arc_deg / 2), 0.5)
 
     @property
     def lifetime_s(self) -> float:
-        """Seconds a shot flies."""
+        """Time of flight of a shot over its range, s."""
         return self.range_vox / self.speed_vox_per_s
 
     def flown_vox(self, gravity_vox_per_s2: float, dt_s: float) -> float:
-        """What a shot flies in a substep at most, a ballistic one at the end of its fall."""
+        """Return the maximum distance that a shot flies in a substep, vox; a ballistic one at the end of its fall.
+
+        Args:
+            gravity_vox_per_s2: gravity, vox/s².
+            dt_s: duration of a substep, s.
+        """
         fall_vox_per_s = gravity_vox_per_s2 * self.lifetime_s if self.guidance == "ballistic" else 0.0
         return (self.speed_vox_per_s + fall_vox_per_s) * dt_s
 
     @property
     def drawn_as(self) -> str:
-        """Its look, one of `LOOKS`."""
+        """The look of the weapon, one of `LOOKS`."""
         by_guidance = {"beam": "ray", "homing": "rocket", "ballistic": "slug", "linear": "tracer"}
         by_effect = {"paint": "thread", "cloud": "canister"}
         return self.look or by_effect.get(self.effect) or by_guidance[self.guidance]
 
 
 LOOKS = ("ray", "thread", "flame", "rocket", "slug", "tracer", "canister")
-"""How fire is drawn: three kinds of beams, then four of shots."""
+"""Looks of weapons in pictures: three for beams, then four for shots."""
 
 
 @dataclass(frozen=True)
 class SuiteSpec:
-    """One combat suite."""
+    """A combat suite, a row of `Catalog.suites`: what its mech observes."""
 
     visual_slots: Annotated[int, Limits(0, 20)]
-    """Contacts it shows that the mech senses itself."""
+    """Maximum number of observed contacts that the mech senses itself."""
     sensor_factor: Annotated[float, Limits(0.8, 1.5)]
-    """Factor on the radar's range."""
+    """Factor on the radar range."""
     fidelity: Annotated[float, SHARE]
-    """Share of the sight range within which a contact shows its hp, heat and stability."""
+    """Share of the sight range within which the hp, heat and stability of a contact are observed."""
     squad_slots: Annotated[int, Limits(0, 12)]
+    """Maximum number of observed teammates."""
     squad_detail: Annotated[int, Limits(0, 2)]
-    """0 where comrades are, 1 also their hp and heat, 2 also stability and readiness."""
+    """Observed fields of teammates: 0 for the position, 1 also for hp and heat, 2 also for stability and readiness."""
     sees_engaged: bool
-    """Whether it shows whom comrades fight."""
+    """Whether the targets of teammates are observed."""
     issues_orders: bool
-    """Whether orders reach its pack through it, those of squad command its team: `CommandConfig.range_vox`."""
+    """Whether the mech relays orders to its pack, with squad command to its team; see `CommandConfig.range_vox`."""
     contact_reports: bool
-    """Told to the pilot, nothing more."""
+    """A flag in the suite's observation columns, without any other effect."""
     intel_slots: Annotated[int, Limits(0, 24)]
-    """Contacts it shows that only packmates sense."""
+    """Maximum number of observed contacts that only packmates sense."""
 
 
 @dataclass(frozen=True)
 class MaterialSpec:
-    """One material: does it stop hulls and shots, does it stop lines of sight, what does it take to destroy it."""
+    """A material of voxels, a row of `Catalog.materials`."""
 
     solid: bool
+    """Blocks hulls and shots."""
     opaque: bool
+    """Blocks lines of sight."""
     hp: float = math.inf
-    """Points of damage by shots that turn it into air."""
+    """Damage by shots that turns a voxel into air, hit points; infinite for an indestructible material."""
 
 
 SPECS: dict[str, Any] = {"hulls": HullSpec, "weapons": WeaponSpec, "suites": SuiteSpec, "materials": MaterialSpec}
-"""The tables of a catalog, and what a row of each is."""
+"""The tables of a catalog, with the class of their rows."""
 
 
 CLASSES = tuple(kind.name.lower() for kind in Hull)
@@ -226,28 +234,28 @@ TRIGGERS = tuple(trigger.name.lower() for trigger in Trigger)
 GUIDANCE, EFFECTS, NEEDS = get_args(Guidance), get_args(Effect), get_args(Need)
 MAX_WEAPONS = 16
 MAX_TIMERS = MAX_WEAPONS + 5
-"""Cooldown timers, that of the AMS among them."""
+"""Maximum number of cooldown timers, including the timer of the AMS."""
 MAX_SHOTS = 4
-"""Shots of a mech in flight."""
+"""Maximum number of shots in flight per mech."""
 MAX_CLOUDS = 3
-"""Clouds of a mech."""
+"""Maximum number of active clouds per mech."""
 MAX_HULL_VOX = 4.0
-"""Collisions look up five cells along a side."""
+"""Maximum side of a hull, because collisions check five cells per side."""
 MAX_REACH_VOX = 200.0
-"""Longest way of a shot in a substep, which the simulation walks voxel by voxel."""
+"""Maximum distance of a shot in a substep, because the simulation checks each voxel on the way."""
 MIN_SHOT_SPEED, MAX_SHOT_SPEED = 0.01, 100.0
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 
 
 def check_name(where: str, name: Any) -> None:
-    """Require a name that can stand in a column of statistics, a flag and a page."""
+    """Require a name that is valid in statistics columns, flags and pages."""
     is_valid = isinstance(name, str) and NAME.fullmatch(name) is not None
-    require(is_valid, where, "named by small letters, digits and _, at most 32", name)
+    require(is_valid, where, "a name of lower-case letters, digits and _, at most 32", name)
 
 
 def check_limits(spec: Any, where: str) -> None:
-    """Require that each field with limits is a number within them."""
+    """Require that each field with limits is a number within its limits."""
     kind: Any = type(spec)
     for field, (low, high, _) in limits_of(kind).items():
         value = getattr(spec, field)
@@ -256,7 +264,7 @@ def check_limits(spec: Any, where: str) -> None:
 
 
 def check_hull(where: str, hull: HullSpec, suites: tuple[str, ...]) -> None:
-    """Require a size that collisions can look up, and a class and a suite that exist."""
+    """Require a size within the limits of collisions, and a known class and suite."""
     for side in hull.size:
         fits = type(side) in (int, float) and 0.5 <= side <= MAX_HULL_VOX
         require(fits and len(hull.size) == 3, f"{where}.size", f"three sides of 0.5..{MAX_HULL_VOX:g} vox", hull.size)
@@ -265,7 +273,7 @@ def check_hull(where: str, hull: HullSpec, suites: tuple[str, ...]) -> None:
 
 
 def shots_in_flight(weapon: WeaponSpec, rules: RulesConfig) -> int:
-    """Shots of one mech that can fly at once: lifetime over cooldown, rounded up; 0 for a beam."""
+    """Return the maximum number of shots in flight per mech: ceil(lifetime / cooldown); 0 for a beam."""
     if weapon.is_beam:
         return 0
     flight, pause = rules.substeps(weapon.lifetime_s), rules.substeps(weapon.cooldown_s)

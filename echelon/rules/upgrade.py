@@ -1,4 +1,4 @@
-"""Settings of a file of earlier rules, as they are played under the rules of today."""
+"""Upgrade settings from a file of an earlier rules version to the current rules."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,10 @@ from echelon.rules.versions import current_versions, earlier_defaults, stored_ve
 
 
 def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
-    """The battle of an `EnvConfig.signature`, played under the rules of this Echelon.
+    """Return the config of an `EnvConfig.signature`, upgraded to the current rules.
 
-    A setting that had the default of its rules takes the default of today's; any other keeps its value. For the battle
-    as it was when the signature was written, see `env_from_json`.
+    A setting that had the default of its rules version gets the current default; other settings keep their value. To
+    keep the original values, use `env_from_json`.
     """
     recorded = env_from_json(signature)
     values, today = {**current_versions().as_json(), **as_json(recorded, whole=True)}, as_json(EnvConfig(), whole=True)
@@ -25,7 +25,7 @@ def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
 
 
 def part_of(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The part of nested settings below these names, empty if there is none."""
+    """Return the nested settings at the path `names`, an empty dict if there are none."""
     for name in names:
         values = values.get(name, {})
     return values

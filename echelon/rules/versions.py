@@ -1,4 +1,4 @@
-"""The versions of the rules and of the map maker, which files name, and what each version of the rules changed."""
+"""Versions of the rules and of the map generator, which files contain, and the changes of each rules version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,30 +7,30 @@ from typing import Any, NamedTuple
 from echelon.runtime.errors import ConfigError, require
 
 RULES_VERSION = 3
-"""Raised when the same seeds and actions begin to give another battle, or a scripted commander decides otherwise."""
+"""Increased if the same seeds and actions give a different battle, or a scripted commander decides differently."""
 MAP_MAKER_VERSION = 2
-"""Raised when a seed begins to give another map."""
+"""Increased if a seed gives a different map."""
 RULES, MAP_MAKER = "rules_version", "map_maker"
-"""Names of the versions in files."""
+"""Keys of the versions in files."""
 FIRST_RULES = 3
-"""Version of the first release. Earlier ones were never published: their files are refused."""
+"""Rules version of the first release. Files of earlier versions, which were never published, are not supported."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a version of the rules changed."""
+    """Changes of one rules version."""
 
     title: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Each setting of `EnvConfig` whose default it changed, by its dotted name in a signature, and the JSON value that
-    was the default before: `{"rules.step_up_vox": 1.1}`. Of one that is new, the value in `ADDED`; of a new row of the
-    catalog, None."""
+    """Previous defaults of the settings of `EnvConfig` whose default changed, as JSON values keyed by their dotted name
+    in a signature: `{"rules.step_up_vox": 1.1}`. For a new setting, the value in `ADDED`; for a new row of the catalog,
+    None."""
     echelon: str = ""
-    """The first Echelon with these rules."""
+    """First version of Echelon with these rules."""
 
 
 CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first release", echelon="1.0.0")}
-"""By version of the rules."""
+"""Changes keyed by rules version."""
 
 
 ADDED: dict[str, dict[str, Any]] = {
@@ -67,28 +67,28 @@ ADDED: dict[str, dict[str, Any]] = {
     "Unit": {"area": [], "cooldown_s": {}},
     "LeagueConfig": {"equal_rating": 0.0, "commander_points": 0.0},
 }
-"""Settings that came after the first release, by the name of their class, each with the JSON value under which
-everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.
+"""Settings added after the first release, keyed by class name and field, with the JSON value that earlier versions used
+implicitly: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.
 
-Files and tasks that lack such a setting mean this value, whatever its default is today, and a setting that has the
-value is left out of them. So a setting that is added changes no meaning, no signature and no fingerprint of what was
-written before, and a setting that is not here is refused where it is missing.
+If a file or task lacks such a setting, it has this value, regardless of the current default. A setting with this value
+is not written. So an added setting does not change the meaning, signature or fingerprint of existing files. Any other
+missing setting is an error.
 """
 
 
 def completed(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a class as JSON values, with those of `ADDED` that they lack."""
+    """Return the JSON settings of a class, with missing settings filled in from `ADDED`."""
     return {**ADDED.get(kind.__name__, {}), **values}
 
 
 def without_added(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a class as JSON values, without those that `completed` would give the same value."""
+    """Return the JSON settings of a class without settings that `completed` would fill in with the same value."""
     added = ADDED.get(kind.__name__, {})
     return {name: value for name, value in values.items() if name not in added or value != added[name]}
 
 
 class Versions(NamedTuple):
-    """Versions that a file names."""
+    """The versions in a file."""
 
     rules: int
     map_maker: int
@@ -102,15 +102,19 @@ def current_versions() -> Versions:
 
 
 def stored_versions(values: Mapping[str, Any], where: str) -> Versions:
-    """The versions that a signature, or the recipe of a match, names.
+    """Return the versions in a signature or in the recipe of a match.
 
     Args:
-        where: the name of `values` in error messages.
+        values: the signature or recipe.
+        where: name of `values` in error messages.
+
+    Raises:
+        ConfigError: if a version is missing, older than the first release or newer than this Echelon.
     """
     require(isinstance(values, Mapping), where, "an object", values)
     rules = values.get(RULES)
     if rules is None or (type(rules) is int and 1 <= rules < FIRST_RULES):
-        hint = "files from before the first release are not read, make it anew with this Echelon"
+        hint = "files from before the first release are not supported, create the file again with this Echelon"
         raise ConfigError(f"{where}.{RULES} must be {FIRST_RULES} or later, got {rules or 'none'}: {hint}")
     for name, current in current_versions().as_json().items():
         version: Any = values.get(name)
@@ -121,7 +125,7 @@ def stored_versions(values: Mapping[str, Any], where: str) -> Versions:
 
 
 def earlier_defaults(version: int) -> dict[str, Any]:
-    """Default under version `version` of the rules of each setting whose default has changed since, by dotted name."""
+    """Return the defaults of a rules version that have changed since, keyed by dotted name."""
     defaults: dict[str, Any] = {}
     for changed in sorted(CHANGES, reverse=True):
         if changed > version:

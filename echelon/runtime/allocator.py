@@ -1,4 +1,4 @@
-"""Memory that a process has freed, kept for the tensors of the next operations."""
+"""Let the C library keep freed memory for the tensors of later operations."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import os
 import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Parameters of glibc's `mallopt`, as `malloc.h` numbers them."""
+"""Parameter numbers of glibc's `mallopt`, from `malloc.h`."""
 KEPT_BYTES, LARGEST_BYTES = 256 << 20, 32 << 20
-"""Freed memory that is kept, and the largest tensor that is made of it: glibc allows no larger one."""
+"""Maximum amount of freed memory to keep, and maximum size of a tensor in it, which glibc limits."""
 
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Let the C library keep freed memory in this process, and return whether it does so.
+    """Let glibc keep freed memory in this process, and return True if it does.
 
-    By default glibc returns large tensors to the system as soon as they are freed. The next operation gets fresh
-    memory, which costs a page fault every 4 KiB: a third of the time of a match of networks, whose activations are
-    of 11 MB each. Other C libraries, and settings in the environment (`MALLOC_...`), are left alone.
+    By default glibc returns the memory of large tensors to the system when they are freed. The next operation gets new
+    memory, with a page fault every 4 KiB. In matches of networks with activations of 11 MB, this is a third of the
+    time. Does nothing with other C libraries, or if an environment variable `MALLOC_...` is set.
     """
     if sys.platform != "linux" or any(name.startswith("MALLOC_") for name in os.environ):
         return False

@@ -1,4 +1,4 @@
-"""Command lines: their flags, read by tyro, and what is wrong with them, in one line."""
+"""Command lines: parse flags with tyro, and report errors in one line."""
 
 import contextlib
 import io
@@ -21,17 +21,19 @@ from echelon.runtime.terminal import widen_narrow_terminal
 
 T = TypeVar("T")
 ALLOW_MODULE = (
-    "--allow-module package.module imports a module of yours, whose code runs: files may then name its models, and "
-    "what it registers, such as biomes. May be given several times."
+    "--allow-module package.module imports your module and runs its code. Files may then use its models and everything "
+    "that it registers, such as biomes. Can be repeated."
 )
-"""Help of the flag that `arguments` takes out."""
+"""Help text of the flag that `arguments` removes."""
 EMPTY_FLAGS = ("init", "resume", "parent", "start", "profile", "save", "device")
-"""Last words of flags whose value may be empty, and then means none, or the usual one."""
+"""Last parts of flags that accept an empty value, which means none or the default."""
 
 
 def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
-    """The values of every `name VALUE` and `name=VALUE` among the words of a command, and the other words. A flag may
-    be written with underscores."""
+    """Return the values of each `name VALUE` and `name=VALUE` in a command line, and the remaining words.
+
+    Underscores in flags count as hyphens.
+    """
     values, rest, remaining = [], [], iter(words)
     for argument in remaining:
         flag, equals, value = argument.partition("=")
@@ -43,7 +45,7 @@ def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse words that no path, name or number is: empty ones, with a NUL, or longer than a name can be."""
+    """Raise `ConfigError` for words that are empty, contain NUL or are longer than a path can be."""
     flag = ""
     for argument in words:
         name, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
@@ -55,20 +57,20 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def arguments() -> list[str]:
-    """The command's arguments without those of `ALLOW_MODULE`; without that flag no file causes an import."""
+    """Return the command-line arguments without `--allow-module` flags, and import the modules of these flags."""
     check_words(sys.argv[1:])
     modules, rest = pop_flag(sys.argv[1:], "--allow-module")
     for module in modules:
         is_module = bool(module) and all(name.isidentifier() for name in module.split("."))
         require(is_module, "--allow-module", "package.module", module)
         allow_module(module)
-        # At once, because what it registers (a biome, say) may be named before any model is read.
+        # Import now, because a registered name, such as a biome, may be used before any model is read.
         import_module(module, f"--allow-module {module}")
     return rest
 
 
 def parse(read: Callable[[], T], command: str = "") -> T:
-    """Call tyro through `read`, for a subcommand if there is one. Help is printed as usual."""
+    """Call `read`, which calls tyro, and convert its errors to a one-line `ConfigError`. Help is printed as usual."""
     check_words(sys.argv[1:])
     output = io.StringIO()
     try:
@@ -82,11 +84,11 @@ def parse(read: Callable[[], T], command: str = "") -> T:
 
 
 SWITCH_VALUE = re.compile(r"(Unrecognized options:|does not take) (.*[ ,])?(true|false)\b", re.IGNORECASE)
-"""An error about the value of a flag that takes none."""
+"""An error about a value for a flag that takes no value."""
 
 
 def switch_hint(line: str, words: Sequence[str]) -> list[str]:
-    """The two forms of the first flag that was given true or false, where `line` says that the value is unknown."""
+    """Return a hint with the two forms of a switch, if `line` is an error about a switch with a value true or false."""
     values = ("true", "false")
     pairs = [word.partition("=")[::2] for word in words if word.startswith("--")]
     pairs += [(word, value) for word, value in itertools.pairwise(words) if word.startswith("--")]
@@ -96,17 +98,17 @@ def switch_hint(line: str, words: Sequence[str]) -> list[str]:
     parts = flags[0].lstrip("-").split(".")
     on = ".".join([*parts[:-1], parts[-1].removeprefix("no-")])
     off = ".".join([*parts[:-1], f"no-{parts[-1].removeprefix('no-')}"])
-    return [f"{flags[0]} takes no value: give --{on} or --{off}"]
+    return [f"{flags[0]} takes no value: use --{on} or --{off}"]
 
 
 def settings(kind: type[T], description: str | None) -> T:
-    """The settings of a program without commands, read by tyro alone."""
+    """Parse the settings of a program without subcommands."""
     widen_narrow_terminal()
     return tyro.cli(kind, description=description)
 
 
 def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[str], description: str) -> Any:
-    """The command that the words name, with its settings."""
+    """Parse a command line with a subcommand, and return the result of the subcommand's function or dataclass."""
     command = words[0] if words and words[0] in commands else ""
     cli = tyro.extras.subcommand_cli_from_dict
     try:
@@ -116,34 +118,35 @@ def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[st
 
 
 def count_hint(command: Any, words: Sequence[str]) -> list[str]:
-    """Which flag sets the number of battles of a command that was given the other one of `--battles`, `--seeds`."""
+    """Return a hint if a command has `--seeds` but got `--battles`, or the other way round."""
     names = {field.name for field in fields(command)} if is_dataclass(command) else set()
     given = {word.partition("=")[0] for word in words}
     return [
-        f"--{own} sets its number of battles"
+        f"--{own} sets the number of battles"
         for own, other in (("seeds", "battles"), ("battles", "seeds"))
         if own in names and other not in names and f"--{other}" in given
     ]
 
 
 MEANT, COMMANDS, UNKNOWN = "Perhaps you meant", "Available subcommands", "Unrecognized options: "
-"""How parts of the boxes begin."""
+"""First words of parts of tyro's error boxes."""
 APPLIED = re.compile(r"(\S+) \(applied to ([^)]+)\)")
-"""A word that a subcommand does not know, and the program with that subcommand."""
+"""An unknown word, and the program and subcommand that it was passed to."""
 KNOWN_TO = re.compile(r"\bin \S+ (\S+) --help")
-"""A subcommand that has an option."""
+"""The subcommand that has a suggested option."""
 
 
 def error_line(text: str, command: str = "") -> str:
-    """One line of the first box that tyro printed: what is wrong, and what was probably meant.
+    """Convert tyro's error output to one line: the error, and the most likely intended options.
 
     Args:
-        command: the subcommand that was given; empty for a program that has none.
+        text: the output.
+        command: the subcommand; empty for a program without subcommands.
     """
     lines = [line.strip(" │|") for line in text.splitlines()]
     blocks: list[list[str]] = []
     for line in lines:
-        # Drawn boxes have their title in the upper rule, ASCII ones above it.
+        # The title is in the upper rule of a box, or above it in ASCII mode.
         is_rule = line.startswith("╭") or not line.strip("─-├┤╰╯ ")
         if line and is_rule:
             blocks.append([])
@@ -161,7 +164,7 @@ def error_line(text: str, command: str = "") -> str:
 
 
 def options_of(hint: list[str]) -> dict[str, list[str]]:
-    """The subcommands of each option of a hint, whose texts are told below it; none where it is the program's own."""
+    """Return the suggested options of a hint, each with the subcommands that have it."""
     texts: dict[str, str] = {}
     for line in hint:
         name = line.split(",")[0].split()[0] if line[0] == "-" else next(reversed(texts), "")
@@ -170,7 +173,7 @@ def options_of(hint: list[str]) -> dict[str, list[str]]:
 
 
 def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[str]]) -> str:
-    """The line for words that a subcommand does not know: its own options like them, else whose they are."""
+    """Return the error line for words that a subcommand does not take: similar options, else subcommands that do."""
     options = [word for word in words if word[0] == "-"]
     owners = dict.fromkeys(owner for option in options for owner in meant.get(option, ()))
     hints = did_you_mean({name: owners for name, owners in meant.items() if command in owners})
@@ -180,23 +183,23 @@ def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[
 
 
 def did_you_mean(meant: dict[str, list[str]]) -> list[str]:
-    """What was probably meant, if anything; the settings of one group in the order of the alphabet."""
+    """Return a hint with the suggested options, if any. Options of a single group are sorted by name."""
     is_group = len({name.rpartition(".")[0] for name in meant}) == 1
     return [f"did you mean {' or '.join(sorted(meant) if is_group else meant)}?"] if meant else []
 
 
 def program_words(script: str) -> list[str]:
-    """How a program is started again: by this Python, or as the console script that it is."""
+    """Return the words that start a program again: with this Python, or as a console script."""
     return [command_word(sys.executable), script] if script.endswith(".py") else [command_word(script)]
 
 
 def this_command() -> str:
-    """The command line of this process, as one would type it again."""
+    """Return the command line that starts this process again."""
     return shlex.join([*program_words(sys.argv[0]), *sys.argv[1:]])
 
 
 def command_word(path: str) -> str:
-    """A program as a word of a command line: its name where that means it, else its path."""
+    """Return the name of a program if the shell finds it by that name, else its path."""
     program = Path(path).absolute()
     for name in (program.name, "python"):
         on_path = shutil.which(name)

@@ -1,4 +1,4 @@
-"""How the simulation meets `torch.compile`."""
+"""Compile functions with `torch.compile`, and log the progress."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from echelon.runtime.device import can_compile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 logger = logging.getLogger(__name__)
-"""Its lines are of level INFO; programs print them."""
+"""Logs at level INFO; programs print these lines."""
 
 
 class Progress:
-    """Logs every compilation of the functions that were announced by `expect` and are called within `calling`."""
+    """Logs compilations of the functions that `expect` announced, while they are called within `calling`."""
 
     def __init__(self) -> None:
         self.expected: list[str] = []
-        """Names of the functions that may be compiled in this process, each once."""
+        """Unique names of the functions that may be compiled in this process."""
         self.compiled: list[str] = []
-        """Those that were, once for every graph."""
+        """Names of the compiled functions, one entry per graph."""
         self.seconds = 0.0
-        """Spent on them."""
+        """Total compile time, s."""
         self._began = 0.0
         self._thread = threading.local()
 
     def expect(self, name: str) -> None:
-        """Announce a function that is compiled when it is first called."""
+        """Announce a function that will be compiled at its first call."""
         if name not in self.expected:
             self.expected.append(name)
-        # Imported late, for it takes a second; whoever resets Dynamo removes callbacks.
+        # Imported late, because it takes a second. Register again, because a reset of Dynamo removes callbacks.
         from torch._dynamo.callback import callback_handler as handler
 
         for add, remove, callback in (
@@ -53,7 +53,7 @@ class Progress:
 
     @contextlib.contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Within, what this thread compiles is the function of this name."""
+        """Context manager in which compilations by this thread are logged under `name`."""
         previous = getattr(self._thread, "name", None)
         self._thread.name = name
         try:
@@ -67,7 +67,7 @@ class Progress:
             return
         self._began = time.monotonic()
         number, total = len(set(self.compiled)) + 1, len(self.expected)
-        # For other shapes or dtypes, or the way back of a loss.
+        # Again for other shapes or dtypes, or for the backward pass.
         position = "again" if name in self.compiled else f"({number} of at most {total})"
         logger.info("compiling %s %s, %.0f s so far", name, position, self.seconds)
 
@@ -82,35 +82,36 @@ class Progress:
 
 
 PROGRESS = Progress()
-"""That of this process."""
+"""The `Progress` of this process."""
 
 
 ON_CPU: dict[str, Any] = {"cpp_wrapper": True, "cpp.threads": 1}
-"""One thread runs a graph from its first kernel to its last without holding Python's lock, so threads can share the
-battles out: that scales, where sharing each loop of a kernel out costs more than it gives."""
+"""Inductor options on a CPU. One thread runs a whole graph without holding the GIL, so several threads can each run a
+part of the battles. This scales; splitting each loop of a kernel over threads costs more than it gains."""
 ON_GPU: dict[str, Any] = {"reorder_for_locality": False, "combo_kernels": True}
-"""Operations stay in their order: moved behind a kernel that changes the terrain in place, one that reads the terrain
-as it was would cost a copy of all of it."""
+"""Inductor options on a GPU. Keep the order of operations: a read of the terrain that is moved after an in-place write
+would need a copy of the whole terrain."""
 EXACT: dict[str, Any] = {"pattern_matcher": False}
-"""What is added for functions that shall give the bits that operations one by one give. Before torch 2.13 Inductor's
-patterns drop a rounding to float32 between two operations in float64."""
+"""Additional options for the same bits as eager mode. Before torch 2.13, Inductor's patterns drop a rounding to float32
+between two float64 operations."""
 EXACT_ON_GPU: dict[str, Any] = {
     **EXACT,
     "emulate_precision_casts": True,
     "eager_numerics.division_rounding": True,
 }
-"""The same on a GPU: no multiplication is fused with an addition, which the second of these options turns off too, and
-no division is approximate."""
+"""`EXACT` on a GPU: no fused multiply-add, which `emulate_precision_casts` also disables, and no approximate
+division."""
 RECOMPILE_LIMIT = 64
-"""Graphs torch keeps of one function, by default 8: stages, evaluations and matches have shapes of their own."""
+"""Maximum number of graphs per function (torch's default is 8), because stages, evaluations and matches differ in
+shape."""
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
-"""The environment variable that names the folder where torch keeps compiled code between programs."""
+"""Environment variable with the folder in which torch caches compiled code."""
 
 
 def keep_graphs() -> dict[str, Any]:
-    """Arguments of `torch.compile` by which it keeps as many graphs of a function as there are shapes.
+    """Return arguments of `torch.compile` that raise its limit of graphs per function to `RECOMPILE_LIMIT`.
 
-    A torch without such an argument (before 2.13) keeps them of all functions of this process from now on.
+    torch before 2.13 has no such argument; then this sets the limit for all functions of the process.
     """
     keep_code()
     if "recompile_limit" in inspect.signature(torch.compile).parameters:
@@ -120,14 +121,14 @@ def keep_graphs() -> dict[str, Any]:
 
 
 def keep_code() -> None:
-    """Let torch keep compiled code in the user's cache, between programs.
+    """Let torch cache compiled code in the user's cache folder.
 
-    torch's own folder lies in /tmp, which does not outlive a restart of the machine. It stays where
-    `TORCHINDUCTOR_CACHE_DIR` names another one, or the cache cannot be written.
+    torch's default folder is in /tmp, which a reboot clears. Does nothing if `TORCHINDUCTOR_CACHE_DIR` is set, or the
+    cache folder is not writable.
     """
     if CACHE in os.environ:
         return
-    with contextlib.suppress(OSError, RuntimeError):  # no home, or one that is read-only
+    with contextlib.suppress(OSError, RuntimeError):  # no home folder, or a read-only one
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "echelon" / "torchinductor"
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
@@ -135,16 +136,16 @@ def keep_code() -> None:
 
 
 def needed_guards(guards: Sequence[Any]) -> list[bool]:
-    """Which guards a graph needs: not those of tensordict's notes on which classes are tensorclasses.
+    """Return which guards a graph keeps: all except guards on tensordict's cache of tensorclass checks.
 
-    Whoever asks about a class for the first time makes these longer, wherever that is, and with a guard of their length
-    everything would be compiled again, which takes minutes.
+    The cache grows whenever any code checks a new class. A guard on its length would then recompile every graph, which
+    takes minutes.
     """
     return ["_TENSORCLASS_MEMO" not in guard.name for guard in guards]
 
 
 def outside_graphs(function: Function) -> Function:
-    """Decorate a function that calls code of the user's: it is never compiled, by `fused` or within another graph."""
+    """Decorator for a function that calls the user's code. It is never compiled, by `fused` or within another graph."""
     kept: Function = torch.compiler.disable(function)
     kept.runs_outside_graphs = True  # type: ignore[attr-defined]
     return kept
@@ -157,17 +158,19 @@ def fused(
     name: str | None = None,
     exact: bool = False,
 ) -> Callable[..., Any]:
-    """`function` as one graph of fixed shapes, compiled when it is first called; itself where nothing can be compiled,
-    or where it runs `outside_graphs`.
+    """Return `function` as one graph with static shapes, compiled at its first call.
 
-    torch keeps graphs by the code of a function: another call of `fused`, as by the environment of the next stage of a
-    curriculum, compiles nothing again where shapes and Python's numbers are the same.
+    Returns `function` unchanged if the device cannot compile, or the function runs `outside_graphs`. torch caches
+    graphs by the code of a function. So another call of `fused`, as for the next stage of a curriculum, does not
+    recompile if the shapes and Python numbers are the same.
 
     Args:
-        on_cpu: options of Inductor on a CPU; None for torch's own.
-        name: what the log calls it, by default what Python does.
-        exact: whether it gives the same bits on a GPU as operations one by one, see `echelon.runtime.exact`. On a CPU
-            it does but for sums.
+        function: the function to compile.
+        device: the device of its tensors.
+        on_cpu: Inductor options on a CPU; None for torch's defaults.
+        name: name in the log, by default the qualified name of the function.
+        exact: whether a GPU must give the same bits as eager mode; see `echelon.runtime.exact`. On a CPU only sums
+            differ.
     """
     if not can_compile(device) or getattr(function, "runs_outside_graphs", False):
         return function
@@ -179,7 +182,7 @@ def fused(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        # Who traces the environment as a whole has its own graph.
+        # A caller that traces the whole environment has its own graph.
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
         with PROGRESS.calling(label):
@@ -189,12 +192,12 @@ def fused(
 
 
 def fused_on_gpu(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
-    """`function` as a graph on a GPU; on a CPU itself."""
+    """Return `fused(function)` on a GPU, and `function` on a CPU."""
     return fused(function, device) if device.type == "cuda" else function
 
 
 def materialize(values: Tensor) -> Tensor:
-    """The same tensor. Compiled, it becomes a buffer in the order of its axes: else every reader works it out anew."""
+    """Return the same tensor. In compiled code it becomes a contiguous buffer, so that readers do not recompute it."""
     if not torch.compiler.is_compiling():
         return values
     values = values.contiguous()
@@ -202,5 +205,5 @@ def materialize(values: Tensor) -> Tensor:
 
 
 def axes(vectors: Tensor) -> tuple[Tensor, ...]:
-    """Vectors `[..., D]` as D tensors `[...]`, each contiguous, so that a CPU reads the same axis of many at once."""
+    """Split vectors `[..., D]` into D contiguous tensors `[...]`, which a CPU can vectorize over."""
     return materialize(vectors.movedim(-1, 0)).unbind(0)

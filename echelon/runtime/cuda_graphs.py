@@ -1,4 +1,4 @@
-"""CUDA graphs: work on tensors that stay where they are, captured once and replayed."""
+"""CUDA graphs: capture work on tensors with fixed addresses once, and replay it."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ from echelon.runtime.fallback import cause_of, fall_back
 from echelon.runtime.limits import variable
 
 WARM_UPS = 2
-"""Calls that run before a capture: they compile, allocate, and let libraries set themselves up."""
+"""Number of calls before a capture, in which functions compile, allocate and initialize libraries."""
 MOST_GRAPHS = 8
-"""Graphs kept of one function; the one replayed longest ago is dropped first."""
+"""Maximum number of graphs per function; the least recently replayed one is dropped first."""
 VARIABLE = "ECHELON_CUDA_GRAPHS"
-"""Environment variable: `off` for none, whatever settings say."""
+"""Environment variable; `off` disables CUDA graphs, regardless of settings."""
 ABANDONED: list[Any] = []
-"""Graphs whose capture failed: torch's allocator of pinned memory may go on asking them whether they capture."""
+"""Graphs whose capture failed. They stay alive, because torch's pinned-memory allocator may still query them."""
 side_streams: dict[torch.device, torch.cuda.Stream] = {}
-"""Of each device the stream on which everything is warmed up: freed memory is used again by its own stream alone."""
+"""The stream for warm-up calls of each device. There is only one, because a stream reuses only its own freed memory."""
 logger = logging.getLogger(__name__)
 
 
 class GraphedFunction:
-    """A function that a CUDA graph replays: without work of the host between its kernels. Elsewhere it is called.
+    """A function that is replayed as a CUDA graph on a GPU, without host work between kernels, and called elsewhere.
 
-    A replay repeats the kernels of the captured call, on the same addresses and with the same Python numbers. So the
-    function takes and returns nothing: it reads and writes tensors that stay where they are, and whatever else it
-    depends on is in the key that it is called with; None where nobody knows. The first `WARM_UPS` calls of a key run
-    it, the next one captures it. Where that fails, the function is called from then on, and a line tells why.
+    A replay repeats the kernels of the captured call, with the same addresses and Python numbers. So the function has
+    no arguments and returns nothing: it reads and writes tensors with fixed addresses. Calls take a key that contains
+    everything else the function depends on, or None if this is unknown. The first `WARM_UPS` calls of a key run the
+    function, and the next call captures it. If capturing fails, all later calls run the function, and one line is
+    logged.
 
     Args:
-        function: the work. It must not read the host.
+        function: the work. It must not synchronize with the host.
+        device: device of the work.
+        name: name of the function in messages.
     """
 
     instances: ClassVar[weakref.WeakSet[GraphedFunction]] = weakref.WeakSet()
@@ -46,16 +49,16 @@ class GraphedFunction:
         self.function, self.device, self.name = function, device, name
         self.graphs: OrderedDict[Hashable, torch.cuda.CUDAGraph] = OrderedDict()
         self.calls: dict[Hashable, int] = {}
-        """Calls of each key before its capture."""
+        """Number of calls of each key before its capture."""
         self.is_graphed = has_graphs(device)
-        self.has_said = False
+        self.has_warned = False
         self.pool: Any = None
-        """Memory that all graphs of this function share: they never run side by side, and leave nothing there."""
+        """Memory pool shared by all graphs of this function. They never run in parallel, and keep no data there."""
         self.instances.add(self)
 
     def __call__(self, key: Hashable) -> None:
         if self.is_graphed and key is None:
-            self._say("something in it does not tell what it depends on, as by `graph_key`")
+            self._warn("a component has no `graph_key` that contains what it depends on")
         if not self.is_graphed or key is None:
             self.function()
             return
@@ -70,19 +73,19 @@ class GraphedFunction:
         self.graphs.move_to_end(key)
         self.graphs[key].replay()
 
-    def _say(self, why: str) -> None:
-        """Log, once, why there is no graph."""
-        if not self.has_said:
-            self.has_said = True
+    def _warn(self, why: str) -> None:
+        """Log once why there is no graph."""
+        if not self.has_warned:
+            self.has_warned = True
             logger.warning("%s runs without a CUDA graph: %s", self.name, why)
 
     def forget(self) -> None:
-        """Drop all graphs: what they read or write lies elsewhere now."""
+        """Drop all graphs, because tensors that they use have new addresses."""
         self.graphs.clear()
         self.calls.clear()
 
     def _warm_up(self) -> None:
-        """Call the function on another stream, as `torch.cuda.graph` will."""
+        """Call the function on a side stream, as `torch.cuda.graph` does for the capture."""
         if self.device not in side_streams:
             side_streams[self.device] = torch.cuda.Stream(self.device)
         current, side = torch.cuda.current_stream(self.device), side_streams[self.device]
@@ -92,7 +95,7 @@ class GraphedFunction:
         current.wait_stream(side)
 
     def _capture(self, key: Hashable) -> bool:
-        """Capture the function, which runs nothing yet; returns whether that succeeded."""
+        """Capture the function without running it. Returns whether the capture succeeded."""
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         cause: BaseException | None = None
@@ -101,7 +104,7 @@ class GraphedFunction:
                 try:
                     self.function()
                 except BaseException as error:
-                    # The end of the capture will only say that there was an error.
+                    # Keep the error: the end of the capture only reports that there was one.
                     cause = error
                     raise
         except BaseException as error:
@@ -117,35 +120,39 @@ class GraphedFunction:
         return True
 
     def _abandon(self, graph: Any, stream: Any) -> None:
-        """Leave nothing of a failed capture behind, where `torch.cuda.graph` does: the stream that it made the current
-        one, the pool that it left open, and the generator that it left capturing, so that no draw succeeds."""
+        """Clean up after a failed capture, because `torch.cuda.graph` does not.
+
+        It leaves its stream current, its memory pool open, and the random generator in capture mode, in which no draw
+        succeeds.
+        """
         torch.cuda.set_stream(stream)
         graph.reset()
         ABANDONED.append(graph)
         device = stream.device.index
-        # Refused where torch has closed it.
+        # Raises if torch has already closed the pool.
         with contextlib.suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(device, self.pool)
             torch._C._cuda_releasePool(device, self.pool)
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
-        # Graphs that draw do so from the state they were captured with, which is not the generator's any more.
+        # Graphs with random draws use the generator state of their capture, which is no longer the current one.
         for instance in self.instances:
             instance.forget()
         self.is_graphed, self.pool = False, None
 
 
 def has_graphs(device: torch.device) -> bool:
-    """Whether a device replays graphs: a GPU does, unless `are_off`."""
+    """Return True if a device replays graphs: a GPU, unless `are_off`."""
     return device.type == "cuda" and not are_off()
 
 
 def are_off() -> bool:
-    """Whether the environment variable `ECHELON_CUDA_GRAPHS` turns all graphs off."""
+    """Return True if the environment variable `ECHELON_CUDA_GRAPHS` disables graphs."""
     return variable(VARIABLE, ("on", "off")) == "off"
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:
+    """Return True if two tensors have the same memory, offset, shape, strides and dtype."""
 
     def place(tensor: Tensor) -> tuple[object, ...]:
         return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
@@ -154,5 +161,5 @@ def is_same(one: Tensor, other: Tensor) -> bool:
 
 
 def storage_of(tensor: Tensor) -> int:
-    """Names the memory of a tensor, while that lives."""
+    """Return a number that identifies the memory of a tensor while the memory exists."""
     return tensor.untyped_storage()._cdata

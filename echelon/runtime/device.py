@@ -1,4 +1,4 @@
-"""What the machine offers: devices, and a compiler for torch.compile."""
+"""Devices of the machine, their memory, and the requirements of torch.compile."""
 
 import importlib.util
 import os
@@ -14,18 +14,21 @@ from echelon.runtime.errors import require
 from echelon.runtime.fallback import cause_of, fall_back
 
 DRIVER = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"))
-"""Files by which a driver of NVIDIA shows; under WSL only its program does."""
+"""Files that an NVIDIA driver creates. Under WSL only the program nvidia-smi exists."""
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Files that limit the memory of a container: of cgroups 2 and 1."""
+"""Files with the memory limit of a container, for cgroups 2 and 1."""
 
 
 def resolve_device(name: torch.device | str | int) -> torch.device:
-    """`auto` is a GPU where there is one; else `cpu`, `cuda` or `cuda:N`, a device of torch's, or the number of a GPU.
+    """Return the torch device of a name.
 
-    Where `auto` means the CPU though a GPU was to be expected, a line says why, see `unusable_gpu`.
+    If `auto` selects the CPU although a GPU was expected, one line logs the reason; see `unusable_gpu`.
+
+    Args:
+        name: `auto` (a GPU if there is one, else the CPU), `cpu`, `cuda`, `cuda:N`, a torch device, or a GPU index.
 
     Raises:
-        ConfigError: it is none, or not of this machine.
+        ConfigError: if the name is invalid, or this machine has no such device.
     """
     if name == "auto":
         reason = unusable_gpu()
@@ -45,33 +48,36 @@ def resolve_device(name: torch.device | str | int) -> torch.device:
 
 
 def has_driver() -> bool:
-    """Whether a driver of NVIDIA shows on this machine."""
+    """Return True if this machine has an NVIDIA driver."""
     return any(path.exists() for path in DRIVER) or shutil.which("nvidia-smi") is not None
 
 
 def unusable_gpu() -> str:
-    """Why torch can use no GPU, and what to do; empty where it can, or where none is to be expected: torch is built
-    without CUDA and no driver is here, or `CUDA_VISIBLE_DEVICES` hides all."""
+    """Return why torch cannot use a GPU, and what to do.
+
+    Returns an empty string if torch can use a GPU, or if none is expected: torch is built without CUDA and there is no
+    driver, or `CUDA_VISIBLE_DEVICES` hides all GPUs.
+    """
     if torch.cuda.is_available() or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return ""
     if torch.version.cuda is None:
         todo = "install the build of torch for CUDA, or choose the device cpu"
-        return f"a driver is here, but torch {torch.__version__} is built without CUDA; {todo}" if has_driver() else ""
+        return f"a driver exists, but torch {torch.__version__} is built without CUDA; {todo}" if has_driver() else ""
     try:
         torch.cuda.init()
-        reason = "torch sees none"
+        reason = "torch finds no GPU"
     except (RuntimeError, AssertionError) as problem:
         reason = cause_of(problem).partition(". ")[0]
-    return f"{reason} (torch {torch.__version__}); see that nvidia-smi lists it, or choose the device cpu"
+    return f"{reason} (torch {torch.__version__}); check that nvidia-smi lists the GPU, or choose the device cpu"
 
 
 def processor_name(device: torch.device) -> str:
-    """Name of a GPU, or the kind of processor of this machine."""
+    """Return the name of a GPU, or the processor architecture of this machine."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
 
 
 def total_memory(device: torch.device) -> int:
-    """Bytes of memory of a GPU, or of this machine; less, where the system lets this process have no more."""
+    """Return the bytes of memory of a GPU, or the bytes that this process may use on a CPU."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -84,22 +90,22 @@ def total_memory(device: torch.device) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes of a GPU that no process has taken; all of the memory that this process may have, on a CPU."""
+    """Return the bytes of free memory of a GPU, or `total_memory` on a CPU."""
     return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else total_memory(device)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a device has no memory left: torch's own class on a GPU, its text on a CPU."""
+    """Return True if an error reports that a device is out of memory. On a CPU only torch's message shows it."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )
 
 
 def use_device(device: torch.device) -> torch.device:
-    """Make a GPU the current one of this process: kernels and graphs that name none use the current one.
+    """Make a GPU the current one of this process, which kernels and graphs use by default.
 
     Returns:
-        The device, a GPU with its index.
+        The device; for a GPU with its index.
     """
     if device.type != "cuda":
         return device
@@ -109,7 +115,7 @@ def use_device(device: torch.device) -> torch.device:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Whether torch.compile finds here what it needs for a device; one line tells what is missing."""
+    """Return True if the requirements of torch.compile for a device are installed; if not, log what is missing."""
     missing = compiling_lacks(device)
     if missing:
         fall_back(f"{device.type} runs without torch.compile, which needs {' and '.join(missing)}")
@@ -117,7 +123,7 @@ def can_compile(device: torch.device) -> bool:
 
 
 def compiling_lacks(device: torch.device) -> list[str]:
-    """What torch.compile needs for a device and does not find: a compiler, Python's headers, and Triton for a GPU."""
+    """Return the missing requirements of torch.compile: a compiler, Python's headers, and Triton for a GPU."""
     kind, names = ("C++", ("CXX", "g++", "clang++")) if device.type == "cpu" else ("C", ("CC", "gcc", "clang"))
     compilers = (os.environ.get(names[0], ""), *names[1:])
     requirements = {

@@ -1,9 +1,9 @@
-"""Loops as kernels of a GPU, with the bits that they give on a CPU: numba-cuda compiles them, torch's tensors are their
-memory, and they run on torch's current stream, so that captured graphs hold them.
+"""Run loops as GPU kernels, with the same bits as on a CPU.
 
-On a GPU compilers fuse multiplications with additions, and a maximum of zeros has another sign than on a CPU. Neither
-is so here. Constants and records lie in tensors of bytes; every argument is a tensor, `DeviceRecords`, a whole
-number, or a tuple of such.
+numba-cuda compiles the loops. They use the memory of torch tensors and run on torch's current stream, so CUDA graphs
+can capture them. Two defaults of GPU compilers are disabled, because they change bits: fused multiply-add, and the sign
+of the maximum of two zeros. Records are stored in tensors of bytes. Each argument is a tensor, a `DeviceRecords`, an
+integer, or a tuple of these.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXACT = "".join(
     for kind, suffix in (("float", "f"), ("double", ""))
     for name, order in (("fmax", "ogt"), ("fmin", "olt"))
 )
-"""`max` and `min` as numba compiles them for a CPU, in place of those of NVIDIA's library."""
+"""`max` and `min` as numba compiles them for a CPU. They replace the functions of NVIDIA's library."""
 EXACT += """define i32 @numba_attempt_nocopy_reshape(
     i64 %nd, i64* %dims, i64* %strides, i64 %new_nd, i64* %new_dims, i64* %new_strides, i64 %item, i32 %order
 ) alwaysinline {
@@ -43,28 +43,27 @@ EXACT += """define i32 @numba_attempt_nocopy_reshape(
   ret i32 1
 }
 """
-"""Loops reshape contiguous arrays alone, and to one axis. numba-cuda would link a file of CUDA C++, which takes a
-compiler for that."""
+"""Reshape function for loops, which only flatten contiguous arrays. The one of numba-cuda needs a CUDA C++ compiler."""
 DECLARED = re.compile(r'^declare .*@"(__nv_f(max|min)f?|numba_attempt_nocopy_reshape)"\(.*\n', re.MULTILINE)
 
 
 def has_device_loops() -> bool:
-    """Whether what compiles loops for a GPU is installed."""
+    """Return True if the packages that compile loops for a GPU are installed."""
     return jit.HAS_LOOPS and all(importlib.util.find_spec(name) for name in ("numba_cuda", "cuda"))
 
 
 @dataclass(frozen=True)
 class DeviceRecords:
-    """An array of NumPy's records in the memory of a GPU, as bytes."""
+    """An array of NumPy records in the memory of a GPU."""
 
     memory: Tensor
-    """[bytes] uint8."""
+    """[bytes] uint8, the records as bytes."""
     kind: np.dtype
     shape: tuple[int, ...]
 
 
 def to_device(values: Any, device: torch.device) -> Any:
-    """NumPy's arrays, by themselves or in named tuples, as tensors and `DeviceRecords` on a device."""
+    """Copy NumPy arrays, or named tuples of arrays, to tensors and `DeviceRecords` on a device."""
     if isinstance(values, tuple):
         return type(values)(*(to_device(value, device) for value in values))  # type: ignore[call-arg]
     if values.dtype.names is None:
@@ -73,13 +72,13 @@ def to_device(values: Any, device: torch.device) -> Any:
 
 
 def empty_device_records(kind: np.dtype, shape: tuple[int, ...], device: torch.device) -> DeviceRecords:
-    """Records of zeros."""
+    """Return records of zeros on a device."""
     memory = torch.zeros(kind.itemsize * math.prod(shape), dtype=torch.uint8, device=device)
     return DeviceRecords(memory, kind, shape)
 
 
 def words(value: Any) -> Iterator[int]:
-    """What a kernel is given of an argument, as 64-bit words: of an array what numba holds of one."""
+    """Yield the 64-bit words that a kernel receives for an argument; for an array, the fields of numba's struct."""
     if isinstance(value, tuple):
         for item in value:
             yield from words(item)
@@ -89,7 +88,7 @@ def words(value: Any) -> Iterator[int]:
         memory, shape = (value.memory, value.shape) if isinstance(value, DeviceRecords) else (value, tuple(value.shape))
         item = value.kind.itemsize if isinstance(value, DeviceRecords) else value.element_size()
         count = math.prod(shape)
-        # Neither numba's own memory nor an object of Python's; then what it is and where.
+        # The fields: no meminfo, no parent object, count, item size, address, shape, strides.
         yield from (0, 0, count, item, memory.data_ptr(), *shape)
         for size in shape:
             count //= max(size, 1)
@@ -97,7 +96,7 @@ def words(value: Any) -> Iterator[int]:
 
 
 def type_of(value: Any) -> Any:
-    """numba's type of an argument."""
+    """Return the numba type of an argument."""
     from numba import from_dtype, types
 
     if isinstance(value, tuple):
@@ -114,7 +113,7 @@ def type_of(value: Any) -> Any:
 
 @contextlib.contextmanager
 def exact_compilation(capability: tuple[int, int]) -> Iterator[None]:
-    """Inside, numba-cuda compiles for GPUs of a compute capability, whatever is here, and rounds as a CPU does."""
+    """Context manager in which numba-cuda compiles for a compute capability, without a GPU, and rounds like a CPU."""
     from numba.cuda import dispatcher, ufuncs
     from numba.cuda.cudadrv import nvvm
     from numba.cuda.np import ufunc_db
@@ -125,7 +124,7 @@ def exact_compilation(capability: tuple[int, int]) -> Iterator[None]:
 
     def compile_ir(modules: Any, **options: Any) -> Any:
         texts = [modules] if isinstance(modules, str) else list(modules)
-        # The library has what NVVM does not take from LLVM.
+        # NVVM lacks this LLVM intrinsic; the library has an equivalent function.
         texts = [text.replace('llvm.rint.f32"', '__nv_rintf"') for text in texts]
         texts[0] = DECLARED.sub("", texts[0]) + EXACT
         return originals[0](texts, **options, fma=False)
@@ -139,7 +138,7 @@ def exact_compilation(capability: tuple[int, int]) -> Iterator[None]:
 
 
 def assemble(kernel: Callable[..., None], types: Sequence[Any], capability: tuple[int, int]) -> str:
-    """A kernel in NVIDIA's assembly language, PTX, under its own name: numba's tells all types, in 24 kB."""
+    """Compile a kernel to PTX under its Python name. numba's name for it contains all types, 24 kB."""
     from numba import cuda, void
 
     with exact_compilation(capability):
@@ -149,7 +148,7 @@ def assemble(kernel: Callable[..., None], types: Sequence[Any], capability: tupl
 
 
 def machine_code(kernel: Callable[..., None], types: Sequence[Any], capability: tuple[int, int]) -> Any:
-    """A kernel for GPUs of a compute capability, from the cache of loops if it is there."""
+    """Return a kernel compiled for a compute capability, from the cache of loops if possible."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
     from numba_cuda import __version__
 
@@ -170,12 +169,12 @@ def machine_code(kernel: Callable[..., None], types: Sequence[Any], capability: 
 
 @functools.cache
 def load_kernel(kernel: Callable[..., None], types: tuple[Any, ...], device: torch.device) -> Any:
-    """`machine_code` for a GPU, once a process."""
+    """Return `machine_code` for a GPU, cached per process."""
     return machine_code(kernel, types, torch.cuda.get_device_capability(device))
 
 
 def launch(kernel: Callable[..., None], blocks: int, threads: int, device: torch.device, *arguments: Any) -> None:
-    """Run a kernel in so many blocks of so many threads, on torch's current stream of a device."""
+    """Launch a kernel with `blocks` blocks of `threads` threads, on torch's current stream of a device."""
     from cuda.core import LaunchConfig, Stream
     from cuda.core import launch as start
 

@@ -1,6 +1,6 @@
-"""The processes that `torchrun` starts on one machine or several, each with its own battles: data-parallel training.
+"""Data-parallel training with the processes that `torchrun` starts on one or more machines, each with its own battles.
 
-Each process raises a counter in the store of torch; the others read it, to know which processes still work.
+Each process increments a counter in torch's store. The others read the counters to detect processes that have stopped.
 """
 
 import atexit
@@ -27,30 +27,32 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 
 BEATS = 10
-"""Beats of a process within the patience of the others."""
+"""Number of heartbeats per `patience_s`."""
 
 
 class Heartbeats:
-    """The heartbeats of all processes; this one begins to beat, in a thread of its own.
+    """The heartbeats of all processes. The constructor starts the heartbeat thread of this process.
 
-    All processes must be joined before `silent` is called: the counters of all are then in the store.
+    Call `silent` only after all processes have joined, because it needs all counters in the store.
 
     Args:
-        store: the store that all processes share; the thread uses a connection of its own.
-        patience_s: seconds without a beat after which a process counts as silent.
+        store: the store that all processes share. The thread uses its own connection.
+        rank: rank of this process.
+        size: number of processes.
+        patience_s: seconds without a heartbeat after which a process counts as silent.
     """
 
     def __init__(self, store: dist.Store, rank: int, size: int, patience_s: float) -> None:
         self.store, self.patience_s = store, patience_s
         self.keys = [self._key(other) for other in range(size)]
         self.seen: dict[int, tuple[bytes, float]] = {}
-        """Of each process, its last counter and when this process read it first, by `time.monotonic`."""
+        """Last counter of each process, and the `time.monotonic` at which this process first read that value."""
         store.set(self._key(rank), "0")
         self._ended = threading.Event()
         own: Any = store  # torch's stubs lack `clone`
         self._thread = threading.Thread(target=self._beat, args=(own.clone(), self._key(rank)), daemon=True)
         self._thread.start()
-        # A thread that asks for Python's lock while the interpreter ends aborts it.
+        # A thread that acquires the GIL while the interpreter shuts down would abort it.
         atexit.register(self.stop)
 
     def _key(self, rank: int) -> str:
@@ -58,14 +60,14 @@ class Heartbeats:
 
     def _beat(self, store: dist.Store, key: str) -> None:
         count = 0
-        # Without a store the run has ended elsewhere.
+        # The store is gone if the run has ended in another process.
         with contextlib.suppress(RuntimeError):
             while not self._ended.wait(self.patience_s / BEATS):
                 count += 1
                 store.set(key, str(count))
 
     def silent(self) -> list[int]:
-        """The processes whose counter has been the same for `patience_s`."""
+        """Return the ranks whose counter has not changed for `patience_s`."""
         now = time.monotonic()
         for rank, count in enumerate(self.store.multi_get(self.keys)):
             if rank not in self.seen or self.seen[rank][0] != count:
@@ -73,31 +75,32 @@ class Heartbeats:
         return [rank for rank, (_, since) in self.seen.items() if now - since > self.patience_s]
 
     def stop(self) -> None:
-        """End the thread; again without effect."""
+        """Stop the thread. Further calls have no effect."""
         self._ended.set()
         self._thread.join(timeout=self.patience_s / BEATS)
         atexit.unregister(self.stop)
 
 
 MOST_PROCESSES = 1 << 20
-"""Processes of a run."""
+"""Maximum number of processes of a run."""
 PATIENCE_S = 1800
-"""Seconds until processes that do not join, and those without a heartbeat, are given up; also the timeout of
-collectives on a GPU. A process that is at work is waited for, however long its evaluation takes."""
+"""Seconds to wait for processes that do not join or have no heartbeat, and the timeout of collectives on a GPU. A
+process with a heartbeat is waited for without limit, such as during a long evaluation."""
 FOREVER = datetime.timedelta(days=30)
-"""Timeout of collectives on a CPU, which end with `Ranks.beats`."""
-TELLS_AFTER_S = 2.0
-"""Seconds after which a process says for whom it waits; those that `torchrun` starts together meet within them."""
+"""Timeout of collectives on a CPU. `Ranks.beats` ends them earlier."""
+MESSAGE_AFTER_S = 2.0
+"""Seconds after which a waiting process prints what it waits for. Processes started together need less."""
 GONE_WITHIN_S = 30.0
-"""Seconds to wait for a disconnected process to show up as ended, see `Ranks.explain_failure`."""
+"""Seconds to wait until a disconnected process shows as ended; see `Ranks.explain_failure`."""
 
 
 class Ranks:
-    """Rank of this process and collectives over all of them; a single process by default.
+    """Rank of this process, and collectives over all processes. By default there is a single process.
 
     Args:
         rank: global rank, 0..size - 1. Rank 0 writes files and prints.
-        local: local rank on this machine, which is the index of its GPU.
+        size: number of processes.
+        local: local rank on this machine, which is the index of the process's GPU.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, local: int = 0) -> None:
@@ -105,15 +108,15 @@ class Ranks:
         self.size = size
         self.local = local
         self.pids: list[int] = []
-        """Process id of each rank on this machine, as far as it can be seen from here; 0 for all others."""
+        """Process id of each rank that is visible on this machine; 0 for all others."""
         self.beats: Heartbeats | None = None
         """Heartbeats of all processes; None for a single one."""
         self.group: dist.ProcessGroup | None = None
-        """Group of the collectives on a CPU, without a timeout of their own; None for the default group."""
+        """Process group of CPU collectives, with the timeout `FOREVER`; None for the default group."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is rank 0, which writes files and prints."""
+        """True for rank 0, which writes files and prints."""
         return self.rank == 0
 
     @property
@@ -121,19 +124,19 @@ class Ranks:
         return self.size == 1
 
     def sum(self, value: Tensor) -> Tensor:
-        """Sum over all processes; `value` is not modified."""
+        """Return the sum over all processes; `value` is not modified."""
         return value if self.is_alone else self._all_reduce(value, dist.ReduceOp.SUM)
 
     def mean(self, value: Tensor) -> Tensor:
-        """Mean over all processes; `value` is not modified."""
+        """Return the mean over all processes; `value` is not modified."""
         return self.sum(value) / self.size
 
     def max(self, value: float) -> float:
-        """Maximum over all processes. Syncs with the device."""
+        """Return the maximum over all processes. Syncs with the device."""
         return self.maxima([value])[0]
 
     def maxima(self, values: Sequence[float]) -> list[float]:
-        """Maximum of each value over all processes, in one all-reduce. Syncs with the device."""
+        """Return the maximum of each value over all processes, in one all-reduce. Syncs with the device."""
         if self.is_alone:
             return [float(value) for value in values]
         tensor = torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu")
@@ -150,7 +153,7 @@ class Ranks:
             return reduced
 
     def _wait(self, work: dist.Work) -> None:
-        """Wait for a collective on a CPU for as long as all processes are at work."""
+        """Wait for a CPU collective while all processes have a heartbeat."""
         while self.beats is not None and not work.is_completed():
             with contextlib.suppress(RuntimeError):  # not yet, or failed, which the last line raises
                 work.wait(datetime.timedelta(seconds=self.beats.patience_s / BEATS))
@@ -161,7 +164,7 @@ class Ranks:
         work.wait()
 
     def gather(self, value: Tensor) -> list[Tensor]:
-        """Tensors of all processes, by rank. They must be on the CPU and of equal shape."""
+        """Return the tensors of all processes, by rank. They must be on the CPU and have equal shapes."""
         if self.is_alone:
             return [value]
         gathered = [torch.empty_like(value) for _ in range(self.size)]
@@ -173,8 +176,8 @@ class Ranks:
         return self.gather_texts(text if self.is_first else "")[0]
 
     def gather_texts(self, text: str) -> list[str]:
-        """Strings of all processes, by rank."""
-        # A path need not be UTF-8: Python tells its other bytes as surrogates.
+        """Return the strings of all processes, by rank."""
+        # Paths may contain bytes that are not UTF-8, which Python decodes as surrogates.
         encoded = text.encode(errors="surrogatepass")
         lengths = [int(length) for length in self.gather(torch.tensor(len(encoded), device="cpu"))]
         padded = torch.zeros(max(lengths), dtype=torch.uint8, device="cpu")
@@ -187,14 +190,18 @@ class Ranks:
         self.max(0.0)
 
     def check_shared(self, name: str, folder: Path) -> None:
-        """Wait for all processes, and refuse on each of them a folder that not all can see and write to.
+        """Wait for all processes, and check that each of them can see and write to a folder.
 
         Args:
-            name: of the setting, for the error.
+            name: name of the setting, for the error.
+            folder: the folder.
+
+        Raises:
+            ConfigError: in every process, if any process cannot see or write to the folder.
         """
         if self.is_alone:
             return
-        # No file system has a name in its cache that nobody asked for before.
+        # A new unique name cannot be in the cache of a network file system.
         mark = folder / f".shared.{self.broadcast_text(uuid.uuid4().hex)}"
         if self.is_first:
             mark.touch()
@@ -214,7 +221,7 @@ class Ranks:
         require(not failures, name, f"a folder that all machines share: {failures}", str(folder))
 
     def place(self, device: torch.device) -> torch.device:
-        """Device of this process, made the current one: of several processes each uses the GPU of its local rank."""
+        """Make the device of this process the current one and return it. With several processes, it is GPU `local`."""
         if self.is_alone or device.type != "cuda":
             return use_device(device)
         count = torch.cuda.device_count()
@@ -222,12 +229,12 @@ class Ranks:
         return use_device(torch.device("cuda", self.local))
 
     def with_rank(self, line: str) -> str:
-        """`line`, prefixed with the rank if there are several processes."""
+        """Return `line`, prefixed with the rank if there are several processes."""
         return line if self.is_alone else f"rank {self.rank} of {self.size}: {line}"
 
     @contextlib.contextmanager
     def errors_in_a_line(self) -> Iterator[None]:
-        """Context manager in which errors name the rank, and the end of another process ends this one in one line."""
+        """Context manager that adds the rank to errors, and exits with one line if another process has ended."""
         try:
             yield
         except (ConfigError, FileError) as error:
@@ -236,17 +243,17 @@ class Ranks:
             explained = self.explain_failure(error)
             if explained is None:
                 raise
-            # Print while signals are still handled: the launcher sends one as soon as a process has died.
+            # Print before the launcher sends a signal, which it does as soon as a process has died.
             print(f"error: {explained}", file=sys.stderr, flush=True)
             sys.exit(1)
 
     def explain_failure(self, error: RuntimeError) -> ConfigError | None:
-        """One-line error for a collective that failed because another process ended; None for any other error."""
+        """Return a one-line error if a collective failed because another process ended; None for other errors."""
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
             return None
         deadline = time.monotonic() + GONE_WITHIN_S
         ended: list[int] = []
-        # Of other machines nothing can be seen, and their launchers wait for this process.
+        # Processes of other machines are not visible, and their launchers wait for this process.
         is_visible = any(self.pids[: self.rank] + self.pids[self.rank + 1 :])
         while is_visible and not ended and time.monotonic() < deadline:
             ended = [rank for rank, pid in enumerate(self.pids) if pid and has_ended(pid)]
@@ -254,14 +261,18 @@ class Ranks:
         reason = (
             " and ".join(f"rank {rank}" for rank in ended) + " is gone" if ended else "another process does not answer"
         )
-        return ConfigError(self.with_rank(f"{reason}, so the run ends here; go on with --resume latest"))
+        return ConfigError(self.with_rank(f"{reason}, so the run ends here; continue with --resume latest"))
 
 
 ALONE = Ranks()
 
 
 def init_ranks() -> Ranks:
-    """Initialise the process group from `torchrun`'s environment variables; a single process without them."""
+    """Initialise the process group from the environment variables of `torchrun`; without them, use a single process.
+
+    Raises:
+        ConfigError: if a variable is invalid, or the processes cannot be joined.
+    """
     size = environment_number("WORLD_SIZE", 1, MOST_PROCESSES, "1")
     if size == 1:
         return Ranks()
@@ -273,7 +284,7 @@ def init_ranks() -> Ranks:
     awaited = f"all {size} processes" if ranks.is_first else "rank 0"
     line = ranks.with_rank(f"waiting for {awaited} at {address}, {PATIENCE_S // 60} minutes at most")
     try:
-        with told_after(TELLS_AFTER_S, line):
+        with print_after(MESSAGE_AFTER_S, line):
             timeout = datetime.timedelta(seconds=PATIENCE_S)
             store, rank, size = next(dist.rendezvous("env://", timeout=timeout))
             store.set_timeout(timeout)
@@ -284,15 +295,14 @@ def init_ranks() -> Ranks:
     except (RuntimeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(ranks.with_rank(f"cannot join the other processes of torchrun: {reason}")) from None
-    machine = int.from_bytes(hashlib.sha256(where_pids_hold().encode()).digest()[:7], "little")
+    machine = int.from_bytes(hashlib.sha256(pid_namespace().encode()).digest()[:7], "little")
     processes = [row.tolist() for row in ranks.gather(torch.tensor([os.getpid(), machine], device="cpu"))]
     ranks.pids = [pid if host == machine else 0 for pid, host in processes]
     return ranks
 
 
-def where_pids_hold() -> str:
-    """Names the system, or the container of it, in which a process id means what it means here. Names of hosts need not
-    differ."""
+def pid_namespace() -> str:
+    """Return an identifier of the PID namespace of this process. Host names alone may not be unique."""
     names = [socket.gethostname()]
     with contextlib.suppress(OSError):
         names += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
@@ -300,8 +310,8 @@ def where_pids_hold() -> str:
 
 
 @contextlib.contextmanager
-def told_after(seconds: float, line: str) -> Iterator[None]:
-    """Context manager that prints a line to stderr if what runs inside takes longer than this."""
+def print_after(seconds: float, line: str) -> Iterator[None]:
+    """Context manager that prints a line to stderr if its body takes longer than `seconds`."""
     timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr, "flush": True})
     timer.daemon = True
     timer.start()
@@ -312,7 +322,7 @@ def told_after(seconds: float, line: str) -> Iterator[None]:
 
 
 def environment_number(name: str, low: int, high: int, default: str = "") -> int:
-    """An integer that `torchrun` tells in a variable of the environment."""
+    """Return an integer from an environment variable of `torchrun`."""
     text = os.environ.get(name, default)
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
     require(low <= number <= high, name, f"{low}..{high}, as torchrun sets it", text)
@@ -320,17 +330,17 @@ def environment_number(name: str, low: int, high: int, default: str = "") -> int
 
 
 def destroy_ranks(ranks: Ranks) -> None:
-    """Destroy the process group, if there is one. Trainers that used it must be gone: they hold it."""
+    """Destroy the process group, if there is one. Delete all trainers that used it first, because they reference it."""
     if ranks.beats is not None:
         ranks.beats.stop()
     if not ranks.is_alone:
-        # Threads of a group that outlives this may ask for Python's lock while the interpreter ends, and abort it.
+        # Threads of a remaining group could acquire the GIL while the interpreter shuts down, and abort it.
         gc.collect()
         dist.destroy_process_group()
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process of this machine has ended or is a zombie. False where there is no /proc."""
+    """Return True if a process of this machine has ended or is a zombie. False on systems without /proc."""
     stat_file = Path(f"/proc/{pid}/stat")
     try:
         return stat_file.read_text().rpartition(")")[2].split()[0] in ("Z", "X")

@@ -1,22 +1,22 @@
-"""What is raised where input cannot be used, and how values are shown."""
+"""Errors for invalid input, and the formatting of values in messages."""
 
 import reprlib
 from dataclasses import MISSING, fields
 from typing import Any
 
 LONGEST_LINE = 1000
-"""Letters of an error, and of a line that a program prints."""
+"""Maximum number of characters of an error, and of a line that a program prints."""
 LONGEST_VALUE = 200
-"""Letters of a value in an error."""
+"""Maximum number of characters of a value in an error."""
 LONGEST_NUMBER = 40
-"""Digits of an integer in an error."""
+"""Maximum number of digits of an integer in an error."""
 GAP = " ... "
 
 
 def one_line(text: object, longest: int = LONGEST_LINE) -> str:
-    """Text as a terminal may show it: at most `longest` letters, cut in its middle, of which every one is printable.
+    """Return text as one printable line of at most `longest` characters, shortened in the middle.
 
-    Line breaks, escape codes and marks that turn the direction of writing are shown as Python writes them in a string.
+    Line breaks, escape codes and marks that change the writing direction are escaped as in a Python string.
     """
     line = cut(str(text), longest)
     if line.isprintable():
@@ -25,7 +25,7 @@ def one_line(text: object, longest: int = LONGEST_LINE) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """The first two thirds and the end of a text that is too long: an error tells at its end what to do."""
+    """Shorten a text to its first two thirds and its end, which contains the hint of an error."""
     if len(text) <= longest:
         return text
     end = longest // 3
@@ -33,7 +33,7 @@ def cut(text: str, longest: int) -> str:
 
 
 class Shown(reprlib.Repr):
-    """`repr` of a value that may be long, deeply nested, or an integer that Python refuses to write out."""
+    """A `repr` for values that may be long, deeply nested, or integers too long for Python to print."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,30 +46,41 @@ class Shown(reprlib.Repr):
 
 
 def quoted(value: object) -> str:
-    """A value as errors show it."""
+    """Return a value as text for an error."""
     return cut(Shown().repr(value), LONGEST_VALUE)
 
 
 class ConfigError(ValueError):
-    """A setting outside its limits. The message, one line, names the field, the limit and the value."""
+    """An invalid setting. The message is one line with the field, the expected values and the actual value."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(one_line(message))
 
 
 def require(holds: bool, field_name: str, limit: str, value: object, error: type[ValueError] = ConfigError) -> None:
-    """Raise `error` in one line unless `holds`."""
+    """Raise an error unless `holds` is True.
+
+    Args:
+        holds: the condition.
+        field_name: name of the field, at the start of the message.
+        limit: the expected values, which follow "must be".
+        value: the actual value.
+        error: class of the error.
+
+    Raises:
+        ConfigError: by default, with the message `field_name must be limit, got value`.
+    """
     if not holds:
         raise error(f"{field_name} must be {limit}, got {quoted(value)}")
 
 
 def rounded(value: float, digits: int) -> float:
-    """`value` with so many digits behind the point; none that rounds to zero has a sign."""
+    """Round `value` to `digits` decimals. A result of zero has no sign."""
     return round(value, digits) + 0.0
 
 
 def short_repr(self: Any) -> str:
-    """A dataclass as code that makes it again: `RulesConfig(dt_s=0.1)`, without the fields that have their defaults."""
+    """Return a dataclass as code that recreates it, such as `RulesConfig(dt_s=0.1)`, without default fields."""
     arguments = []
     for field in fields(self):
         value = getattr(self, field.name)

@@ -1,16 +1,15 @@
-"""Functions that give the same bits on every processor, for everything that a battle is made of.
+"""Functions with the same bits on every processor, for all arithmetic of battles.
 
-Torch hands square roots, sines and logarithms to a library of the processor's vendor, which answers differently from
-chip to chip, and it adds numbers up in an order that follows the width of the chip's registers. Here they are made of
-what IEEE 754 defines to the last bit: + - * / and the square root, comparisons, and the rounding of float64 to float32.
-`tests/test_architecture.py` keeps any other use of such functions out of the rooms whose numbers must repeat.
+torch computes square roots, sines and logarithms with vendor libraries, whose results differ between processors. Its
+sums depend on the width of the vector registers. The functions here use only operations that IEEE 754 defines exactly:
++ - * / and the square root, comparisons, and the rounding of float64 to float32. `tests/test_architecture.py` forbids
+the functions of torch in all packages that battles depend on.
 
-The functions whose names end in `_64` take and return float64: Python's floats, tensors, and the scalars of a loop that
-numba compiles alike. So they neither branch nor call another function. The others take float32 tensors of any shape and
-return float32: on a CPU by a loop over those, elsewhere and in a compiled graph by operations of torch, with the same
-bits, but for the sums of a graph that is compiled for a CPU. They work in float64, and what little they are off by is
-lost in the rounding, but for about one result in ten thousand that becomes a neighbouring float32. Nothing here is
-differentiable.
+Functions whose names end in `_64` take and return float64: Python floats, tensors, and scalars in numba loops. So they
+have no branches and call no functions. The other functions take and return float32 tensors of any shape. On a CPU they
+run a loop; on other devices and in compiled graphs they use torch operations with the same bits, except for sums in
+graphs compiled for a CPU. They compute in float64. About one result in ten thousand rounds to a neighbour of the
+correctly rounded float32. No function is differentiable.
 """
 
 import logging
@@ -25,12 +24,12 @@ from echelon.runtime.errors import one_line
 
 
 def compiles() -> bool:
-    """Whether numba is there and compiles. Where it is installed and does not, one line says why."""
+    """Return True if numba is installed and compiles. If it is installed but does not compile, log the reason."""
     try:
         import numba
     except ModuleNotFoundError as error:
         reason = "" if error.name == "numba" else str(error)
-    except Exception as error:  # of a numba that does not fit this NumPy, or whose libraries are missing
+    except Exception as error:  # numba does not support this NumPy version, or its libraries are missing
         reason = f"{type(error).__name__}: {error}"
     else:
         settings: Any = numba.config
@@ -38,34 +37,34 @@ def compiles() -> bool:
             return True
         reason = "NUMBA_DISABLE_JIT is set"
     if reason:
-        logging.getLogger(__name__).warning("numba compiles nothing, battles run slower: %s", one_line(reason))
+        logging.getLogger(__name__).warning("numba cannot compile, so battles run slower: %s", one_line(reason))
     return False
 
 
 HAS_NUMBA = compiles()
-"""Whether numba's loops run; else the dense form does, with the same results."""
+"""Whether loops compiled by numba are used. Otherwise the dense form runs, with the same results."""
 Float64 = TypeVar("Float64", Tensor, float)
 
 HALF_PI, PI, LN_2, SQRT_HALF = math.pi / 2, math.pi, 0.6931471805599453, 0.7071067811865476
 PER_PI = 0.3183098861837907
 PI_HIGH, PI_LOW = 3.1415926534682512, 1.2154201013012384e-10
-"""Pi as a sum (Cody & Waite 1980). Whole multiples of the first part are exact up to 2^21."""
+"""Pi as a sum of two numbers (Cody & Waite 1980). Integer multiples of the first are exact up to 2^21."""
 ARC_TANGENT = (
     *(-0.0009362994719496015, 0.00620725453378005, -0.019261081322765883, 0.038327445983064846, -0.05760716083128117),
     *(0.0741749696430051, -0.09036742342070782, 0.1110470678864422, -0.14285317963907304, 0.19999990275947271),
     -0.33333333293301176,
 )
-"""Coefficients of (atan(t) / t - 1) / t^2 in powers of t^2, the highest first."""
+"""Coefficients of (atan(t) / t - 1) / t^2 as a polynomial in t^2, highest power first."""
 TO_WHOLE = 1.5 * 2.0**52
-"""Added and subtracted again, it leaves a float64 rounded to a whole number."""
+"""Adding and then subtracting this number rounds a float64 to an integer."""
 TO_GRID = 1.5 * 2.0**28
-"""The same to a multiple of 2^-24, for numbers below 2^27."""
+"""Adding and then subtracting this number rounds a float64 below 2^27 to a multiple of 2^-24."""
 
 
 def sine_64(x: Float64, lead: float) -> Float64:
-    """The sine of `x + lead * pi`, for a lead of 0 (the sine) or 0.5 (the cosine). Off by at most 1e-12 to |x| = 1e6.
+    """Return sin(x + lead * pi), for a lead of 0 (sine) or 0.5 (cosine). The error is at most 1e-12 for |x| <= 1e6.
 
-    x is brought within a quarter turn of 0, where a polynomial of degree 13 stands for the sine.
+    x is reduced to within a quarter turn of 0, where a polynomial of degree 13 approximates the sine.
     """
     half_turns = (x * PER_PI + lead + TO_WHOLE) - TO_WHOLE
     x = (x - (half_turns - lead) * PI_HIGH) - (half_turns - lead) * PI_LOW
@@ -80,12 +79,12 @@ def sine_64(x: Float64, lead: float) -> Float64:
 
 
 def atan2_64(y: Float64, x: Float64) -> Float64:
-    """The angle of the point (x, y), -pi..pi, off by at most 3e-10; 0 at the origin, whatever the sign of a zero.
+    """Return the angle of the point (x, y) in -pi..pi, with an error of at most 3e-10. The angle of the origin is 0.
 
-    A polynomial of degree 23 stands for the arc tangent of the smaller over the larger side. Both must be finite.
+    A polynomial of degree 23 approximates atan(smaller side / larger side). x and y must be finite.
     """
     steep, is_left, below = (abs(y) > abs(x)) * 1.0, (x < 0) * 1.0, (y < 0) * 1.0
-    # Sums with 0 and 1 choose without a branch: whatever is multiplied by 0 adds nothing.
+    # Select without branches, by multiplication with 0 and 1.
     longer = steep * abs(y) + (1 - steep) * abs(x)
     t = (steep * abs(x) + (1 - steep) * abs(y)) / (longer + (longer == 0))
     s = t * t
@@ -99,9 +98,10 @@ def atan2_64(y: Float64, x: Float64) -> Float64:
 
 
 def log_64(mantissa: Float64, exponent: Float64) -> Float64:
-    """The natural logarithm of `mantissa * 2^exponent`, as `frexp` parts a positive number, off by at most 1e-11.
+    """Return the natural logarithm of `mantissa * 2^exponent`, with an error of at most 1e-11.
 
-    A polynomial in (m - 1) / (m + 1), with m within sqrt(1/2) .. sqrt(2).
+    `frexp` splits a positive number into mantissa and exponent. The approximation is a polynomial in (m - 1) / (m + 1),
+    with m in sqrt(1/2) .. sqrt(2).
     """
     is_low = (mantissa < SQRT_HALF) * 1.0
     m = mantissa + is_low * mantissa
@@ -144,7 +144,7 @@ if HAS_NUMBA:
 
     @_compiled
     def _sum_rows(values: Any, total: Any, into: Any) -> None:
-        """Sums over the middle axis of three; `total` is room for a row of float64."""
+        """Sum over the middle axis of three; `total` is scratch memory for a row of float64."""
         for row in range(values.shape[0]):
             for i in range(values.shape[2]):
                 total[i] = 0.0
@@ -156,7 +156,7 @@ if HAS_NUMBA:
 
     @_compiled
     def _sum_items(values: Any, into: Any) -> None:
-        """Sums over the last axis of two. Two sums at a time, because an addition waits for the one before it."""
+        """Sum over the last of two axes, with two accumulators, because each addition waits for the previous one."""
         for row in range(values.shape[0]):
             even, odd = 0.0, 0.0
             for item in range(0, values.shape[1] - 1, 2):
@@ -168,14 +168,14 @@ if HAS_NUMBA:
 
 
 def _has_loops(values: Tensor) -> bool:
-    """Whether these are plain numbers of a CPU: neither traced, nor fake, nor batched by `torch.vmap`."""
+    """Return True for plain CPU tensors: not traced, not fake and not batched by `torch.vmap`."""
     if not HAS_NUMBA or torch.compiler.is_compiling() or type(values) is not Tensor:
         return False
     return values.device.type == "cpu" and not torch._C._functorch.is_functorch_wrapped_tensor(values)
 
 
 def _each(loop: Any, *values: Tensor, width: tuple[int, ...] = ()) -> Tensor:
-    """`[..., *width]` what a loop makes of each of `values [...]`."""
+    """Apply a loop to each element of `values [...]`; the result is `[..., *width]` float32."""
     shape = (*values[0].shape, *width)
     out = np.empty(shape, np.float32)
     loop(*(value.detach().numpy().reshape(-1) for value in values), out.reshape(-1))
@@ -195,20 +195,20 @@ def _sum_in_loops(values: Tensor, dim: int) -> Tensor:
 
 
 def sqrt(values: Tensor) -> Tensor:
-    """Square root of `values` >= 0, correctly rounded."""
+    """Return the square root of `values` >= 0, float32, correctly rounded."""
     if _has_loops(values):
         return _each(_sqrt_each, values)
-    # Not by torch on a CPU outside a graph. In a graph it is the processor's own instruction, and so it is on a GPU.
+    # torch's square root is inexact in eager mode on a CPU. In compiled graphs and on a GPU it is an exact instruction.
     if values.device.type == "cpu" and not torch.compiler.is_compiling():
         exact = values.double()
-        # 1 / sqrt(x) is two roundings and the product a third, of 2^-53 each: three quarters of what could matter, as
-        # the root of a float32 stays 2^-51 of itself away from the middle of two neighbours.
+        # rsqrt rounds twice and the product once, by 2^-53 each: 3/4 of 2^-51. The root of a float32 is at least 2^-51
+        # of itself away from the midpoint of two neighbouring float32, so the result is correctly rounded.
         return (exact * exact.clamp_min(1e-300).rsqrt()).float()
     return values.sqrt()
 
 
 def cos_sin(angle_rad: Tensor) -> Tensor:
-    """`[..., 2]` cosine and sine of angles `[...]` to 1e6 rad."""
+    """Return cosine and sine, `[..., 2]` float32, of angles `[...]` float32 in rad, up to 1e6 rad."""
     if _has_loops(angle_rad):
         return _each(_cos_sin_each, angle_rad, width=(2,))
     angle = angle_rad.double()
@@ -216,36 +216,36 @@ def cos_sin(angle_rad: Tensor) -> Tensor:
 
 
 def atan2(y: Tensor, x: Tensor) -> Tensor:
-    """The angle of the points (x, y), -pi..pi; 0 at the origin, whatever the sign of a zero. Both of one shape."""
+    """Return the angles of the points (x, y) in -pi..pi, float32; 0 for the origin. x and y have the same shape."""
     if _has_loops(y):
         return _each(_atan2_each, y, x)
     return atan2_64(y.double(), x.double()).float()
 
 
 def log(values: Tensor) -> Tensor:
-    """Natural logarithm of `values` > 0."""
+    """Return the natural logarithm of `values` > 0, float32."""
     mantissa, exponent = torch.frexp(values)
     return log_64(mantissa.double(), exponent.float().double()).float()
 
 
 def log1p(values: Tensor) -> Tensor:
-    """log(1 + x) of `values` >= 0, near zero as precise as far away."""
+    """Return log(1 + x) of `values` >= 0, float32, with full precision near zero."""
     x = values.double()
     above = (1 + x).float()
     mantissa, exponent = torch.frexp(above)
-    # What rounding took from 1 + x is given back: log(1 + d) is d - d^2 / 2 for d below 2^-24.
+    # Correct for the rounding of 1 + x: log(1 + d) is d - d^2 / 2 for d below 2^-24.
     d = (x - (above.double() - 1)) / above
     return (log_64(mantissa.double(), exponent.float().double()) + (d - 0.5 * d * d)).float()
 
 
 def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
-    """The sum along `dim`, which no order of the additions changes.
+    """Return the sum along `dim`, independent of the order of additions.
 
-    Floats are first rounded to multiples of 2^-24, 6e-8. Float64 adds up such numbers without any rounding, as long as
-    the sum stays below 2^28, 2.7e8. Whole numbers and flags are counted in int64.
+    Floats are first rounded to multiples of 2^-24 (6e-8). Sums of such numbers in float64 are exact below 2^28 (2.7e8).
+    Integers and bools are summed in int64.
 
-    A graph compiled for a CPU adds float32 up in an order of its own: in float64 the harm of shots took half as long
-    again. This is what parts its battles from others.
+    Graphs compiled for a CPU are an exception: they sum float32 in their own order, because float64 made the damage of
+    shots 1.5 times slower. So battles in such graphs may differ from others.
     """
     is_graph_of_cpu = torch.compiler.is_compiling() and values.device.type == "cpu"
     if not values.is_floating_point() or is_graph_of_cpu:
@@ -257,25 +257,25 @@ def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
 
 
 def sum_parts(values: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """`sum` of each of some consecutive parts of `dim`, which becomes as long as there are parts."""
+    """Return the `sum` of each of several consecutive parts of `dim`, given their sizes. `dim` then indexes parts."""
     if len(set(sizes)) == 1:
         return sum(values.unflatten(dim, (len(sizes), sizes[0])), dim + 1 if dim >= 0 else dim)
     return torch.stack([sum(part, dim) for part in values.split(sizes, dim)], dim)
 
 
 def divide(values: Tensor, number: float | Tensor) -> Tensor:
-    """float32 `values / number`, correctly rounded, also where the number is one of Python's.
+    """Return `values / number`, float32, correctly rounded, even if `number` is a Python number.
 
-    By such a number torch on a GPU, and Inductor for one, multiply by `1 / number` instead, which is off by a last bit.
-    In float64 that does not matter: a quotient of two float32 stays 2^-50 of itself away from the middle of two
-    neighbours.
+    On a GPU, torch and Inductor replace division by a Python number by multiplication with `1 / number`, whose last bit
+    may be wrong. In float64 this does not matter: a quotient of two float32 is at least 2^-50 of itself away from the
+    midpoint of two neighbouring float32.
     """
     if isinstance(number, Tensor):
         return values / number
-    scaled = number * (2.0**29 + 1)  # Veltkamp 1968: leaves the upper 24 bits
+    scaled = number * (2.0**29 + 1)  # Veltkamp 1968: keeps the upper 24 bits
     return (values.double() / (scaled - (scaled - number))).float()
 
 
 def mean(values: Tensor, dim: int) -> Tensor:
-    """The mean of floats along `dim`, from `sum`."""
+    """Return the mean of floats along `dim`, computed with `sum`."""
     return divide(sum(values, dim), values.shape[dim])

@@ -1,22 +1,22 @@
-"""What runs in a simpler form than it was to, and why: told in one line each, and kept for whoever asks."""
+"""Records which functions fell back to a slower form, and why."""
 
 import logging
 
 PREFIX = "fallback: "
-"""Begins each such line, so that programs and logs can be searched for them."""
+"""First word of each logged fallback, for searching in logs."""
 REASONS: list[str] = []
-"""Lines of this process, without the prefix, each once."""
+"""Unique fallback lines of this process, without the prefix."""
 logger = logging.getLogger(__name__)
 
 
 def fall_back(line: str) -> None:
-    """Log, once a process, that something simpler takes the place of what failed."""
+    """Log a fallback, once per process."""
     if line not in REASONS:
         REASONS.append(line)
         logger.warning("%s%s", PREFIX, line)
 
 
 def cause_of(problem: BaseException) -> str:
-    """The first line of an error, or its type where it says nothing."""
+    """Return the first line of an error, or its type if the message is empty."""
     lines = str(problem).strip().splitlines()
     return lines[0][:200] if lines else type(problem).__name__

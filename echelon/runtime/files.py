@@ -1,6 +1,6 @@
-"""Files from strangers, read with care, and files of ours, written whole or not at all.
+"""Read untrusted files safely, and write files atomically.
 
-Nothing that is read is ever executed: tensors are safetensors, everything else is JSON.
+Code in files is never executed: tensors are stored as safetensors, everything else as JSON.
 """
 
 import contextlib
@@ -24,31 +24,31 @@ from echelon.runtime.errors import ConfigError, one_line, require
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_JSON_BYTES = 4 << 20
-"""Of settings: a catalog, or what a file claims."""
+"""Maximum size of a JSON file with settings or metadata, and of the JSON outside the tables of a large file."""
 MAX_FILE_BYTES = 1 << 30
 LONGEST_INTEGER = len(str(-(2**63)))
-"""Characters of an integer of 64 bits."""
+"""Maximum number of characters of a 64-bit integer."""
 MAX_DEPTH = 64
-"""Levels of objects and lists in each other."""
+"""Maximum nesting depth of JSON objects and lists."""
 
 DATABASE = b"SQLite format 3\0"
-"""How a file of SQLite begins."""
+"""First bytes of an SQLite file."""
 
 
 class FileError(ValueError):
-    """A file that cannot be trusted, read or written. One line: which file, what was expected, what came."""
+    """An invalid file, or one that cannot be read or written. The message is one line: file, expected, actual."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(one_line(message))
 
 
 expect = functools.partial(require, error=FileError)
-"""Raise `FileError` in one line unless a condition holds, as `require`: where, what was expected, what came."""
+"""`require` with `FileError` in place of `ConfigError`."""
 
 
 @contextlib.contextmanager
 def as_file_error(where: object) -> Iterator[None]:
-    """Context manager in which a setting that cannot be used is an error of the file that it stands in."""
+    """Context manager that converts a `ConfigError` to a `FileError` about the file that contains the setting."""
     try:
         yield
     except ConfigError as error:
@@ -56,9 +56,13 @@ def as_file_error(where: object) -> Iterator[None]:
 
 
 def open_file(path: Path, limit: int) -> BinaryIO:
-    """A regular file of at most `limit` bytes, opened for reading."""
+    """Open a regular file of at most `limit` bytes for reading.
+
+    Raises:
+        FileError: if the file cannot be read, is not a regular file, or is too large.
+    """
     try:
-        # A pipe would let the reader wait for ever, a link would lead it elsewhere.
+        # No pipes, which could block for ever, and no links to other files.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -73,18 +77,17 @@ def open_file(path: Path, limit: int) -> BinaryIO:
 
 
 def read_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
-    """A regular file of at most `limit` bytes, read once."""
+    """Return the bytes of a regular file of at most `limit` bytes. Raises as `open_file`."""
     with open_file(path, limit) as file:
         return file.read(limit + 1)
 
 
 class StrictDecoder(json.JSONDecoder):
-    """Decodes JSON without duplicate keys, of integers of 64 bits; numbers are finite unless the caller says which of
-    them are not.
+    """A JSON decoder that rejects duplicate keys, integers above 64 bits, and by default NaN and infinity.
 
     Args:
-        where: what errors name first: the file, or the place in it.
-        only_finite: whether NaN and infinities are refused.
+        where: prefix of errors: the file, or the place in it.
+        only_finite: whether NaN and infinity are errors.
     """
 
     def __init__(self, where: str, only_finite: bool = True) -> None:
@@ -101,7 +104,7 @@ class StrictDecoder(json.JSONDecoder):
         if len(result) != len(pairs):
             seen: set[str] = set()
             twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise FileError(f"{self.where}: key {twice!r} stands there twice, expected once")
+            raise FileError(f"{self.where}: duplicate key {twice!r}")
         return result
 
     def _finite(self, text: str) -> float:
@@ -118,7 +121,15 @@ class StrictDecoder(json.JSONDecoder):
 
 
 def parse_json(name: str, data: bytes) -> Any:
-    """A JSON document as `StrictDecoder` takes it."""
+    """Parse a JSON document with `StrictDecoder`.
+
+    Args:
+        name: name of the file, for errors.
+        data: content of the file.
+
+    Raises:
+        FileError: if the document is not valid JSON, has duplicate keys, invalid numbers, or is nested too deeply.
+    """
     try:
         document = json.loads(data, cls=StrictDecoder, where=name)
     except FileError:
@@ -130,7 +141,7 @@ def parse_json(name: str, data: bytes) -> Any:
 
 
 def check_depth(name: str, document: Any) -> None:
-    """Refuse JSON nested so deeply that code which calls itself for each level could not go through it."""
+    """Raise `FileError` for JSON nested deeper than `MAX_DEPTH`, which recursive code could not process."""
     level = [document] if isinstance(document, dict | list) else []
     for _ in range(MAX_DEPTH):
         nested = (value.values() if isinstance(value, dict) else value for value in level)
@@ -141,13 +152,13 @@ def check_depth(name: str, document: Any) -> None:
 
 
 def json_bytes(document: Any) -> bytes:
-    """A JSON document as the bytes of a file: indented by one space, ASCII only, with a final newline."""
+    """Encode a JSON document: indented by one space, ASCII only, with a final newline."""
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
 @contextlib.contextmanager
 def writing_to(path: Path) -> Iterator[None]:
-    """Context manager in which what the system refuses is an error of one line that names `path`."""
+    """Context manager that converts an `OSError` to a one-line `FileError` with `path`."""
     try:
         yield
     except OSError as error:
@@ -156,12 +167,13 @@ def writing_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Context manager that yields a draft to write, beside `path`, and renames it into its place: whoever finds a file
-    there finds all of it, the one of before or the new one.
+    """Context manager for an atomic write: it yields a temporary path next to `path` and renames it to `path`.
+
+    Readers see either the complete old file or the complete new one.
 
     Raises:
-        FileError: it cannot be written, or the file of before is a database, which holds a league; then that file is
-            as it was, and no draft stays behind.
+        FileError: if the file cannot be written, or the old file is a database. The old file is then unchanged, and
+            the temporary file is deleted.
     """
     temporary = path.parent / f".{path.name}.{os.getpid()}"
     check_no_database(path)
@@ -180,22 +192,22 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of this content, as `atomic_write` does."""
+    """Write `data` to a file atomically; see `atomic_write`."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of JSON values, a line each, as `atomic_write` does."""
+    """Write a file with one JSON value per line, atomically; see `atomic_write`."""
     write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 @contextlib.contextmanager
 def new_folder(path: Path, draft: Path) -> Iterator[Path]:
-    """Context manager that fills the folder `draft`, beside `path`, and renames it: whoever finds it finds all of it.
+    """Context manager that yields the new folder `draft`, next to `path`, and renames it to `path` when it is complete.
 
     Raises:
-        FileError: it cannot be written, or there is something at `path` already; then no draft stays behind.
+        FileError: if the folder cannot be written, or `path` exists. `draft` is then deleted.
     """
     try:
         with writing_to(path):
@@ -213,13 +225,18 @@ def new_folder(path: Path, draft: Path) -> Iterator[Path]:
 
 
 def append_whole(path: Path, data: bytes, durable: bool = True) -> None:
-    """Append to a file all of `data` or nothing; several processes may append to one file.
+    """Append all of `data` to a file, or nothing. Several processes may append to the same file.
 
     Args:
-        durable: whether it is on the disk when this returns.
+        path: the file, which is created if it does not exist.
+        data: the bytes to append.
+        durable: whether to wait until the data is on disk.
+
+    Raises:
+        FileError: if the file cannot be written.
     """
     with writing_to(path), open_to_append(path) as file:
-        # Without locks, which some file systems lack, only a failed write of two processes at once could cut too much.
+        # Some file systems have no locks. Then only simultaneous failed writes of two processes could lose data.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         length = os.fstat(file.fileno()).st_size
@@ -234,8 +251,7 @@ def append_whole(path: Path, data: bytes, durable: bool = True) -> None:
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """A regular file opened for appending, made if it is not there. A pipe would let the writer wait for ever, a link
-    would lead it elsewhere."""
+    """Open a regular file for appending, and create it if needed. Rejects pipes, which could block, and links."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise FileError(f"{path}: expected a regular file")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -243,7 +259,10 @@ def open_to_append(path: Path) -> BinaryIO:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Refuse a path that no file could be written to, before the work that would be lost. None is no file."""
+    """Raise `FileError` for paths that cannot be written. Call it before work whose result would be lost.
+
+    Ignores paths that are None.
+    """
     for path in filter(None, paths):
         with writing_to(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -251,24 +270,25 @@ def check_writable(*paths: Path | None) -> None:
             probe.touch()
             probe.unlink()
         if path.is_dir():
-            raise FileError(f"{path}: expected the name of a file, got a folder")
+            raise FileError(f"{path}: expected a file name, got a folder")
         check_no_database(path)
 
 
 def check_no_database(path: Path) -> None:
-    """Refuse a path where a database is, which nothing is written over: it may hold years of battles."""
+    """Raise `FileError` if `path` is a database. Databases are never overwritten, because they may contain a league."""
     with contextlib.suppress(OSError):
         if path.is_file() and read_start(path, len(DATABASE)) == DATABASE:
-            raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
+            raise FileError(f"{path}: expected another name, got a database, which is never overwritten")
 
 
 def read_start(path: Path, count: int) -> bytes:
-    """The first bytes of a file."""
+    """Return the first `count` bytes of a file."""
     with open(path, "rb") as file:
         return file.read(count)
 
 
 def write_through(path: Path, data: bytes) -> None:
+    """Write a file and wait until its data is on disk."""
     with writing_to(path), open(path, "wb") as file:
         file.write(data)
         file.flush()
@@ -276,7 +296,7 @@ def write_through(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder survive a power cut."""
+    """Wait until the file names in a folder are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -286,10 +306,13 @@ def sync_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Lock a folder for this process by a file in it, which is there for as long.
+    """Context manager that locks a folder for this process with a lock file in the folder.
 
-    By `flock`, which the system lets go of however a process ends. On a file system that has none, it counts whether
-    the process that the file names still lives on this machine.
+    It uses `flock`, which the system releases whenever the process ends. On file systems without `flock`, the lock is
+    valid while the process that is written in the file runs on this machine.
+
+    Raises:
+        FileError: if another process has the lock, or the file cannot be written.
     """
     with lock(path) as file:
         try:
@@ -303,7 +326,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def lock(path: Path) -> BinaryIO:
-    """The file of `file_lock`, locked; it is unlocked when it is closed."""
+    """Open and lock the file of `file_lock`. Closing the file unlocks it."""
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -320,9 +343,9 @@ def lock(path: Path) -> BinaryIO:
             is_free = not lock_owner_alive(holder)
         if not is_free:
             file.close()
-            limit = "expected no other process at work there"
-            raise FileError(f"{path.parent}: {limit}, got {holder or 'one'}: let it end first")
-        # Whoever held it until now may have removed the file that was opened here.
+            limit = "expected no other process that uses the folder"
+            raise FileError(f"{path.parent}: {limit}, got {holder or 'one'}: wait until it ends")
+        # The previous owner may have deleted this file after it was opened here.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(path)):
                 return file
@@ -330,7 +353,7 @@ def lock(path: Path) -> BinaryIO:
 
 
 def lock_owner_alive(holder: str) -> bool:
-    """Whether the process that `hold` wrote down runs on this machine; another machine's is taken to."""
+    """Return True if the lock's owner is running. Owners on other machines count as running."""
     fields = holder.split()
     if len(fields) != 4 or not fields[1].isdigit():
         return False
@@ -346,7 +369,7 @@ def lock_owner_alive(holder: str) -> bool:
 
 
 def beside(file: Path, name: str) -> Path:
-    """Where a file about another one goes by default: next to it, or into the working folder if that is read-only."""
+    """Return the path of a file next to `file`, or in the working folder if the folder of `file` is read-only."""
     return file.with_name(name) if os.access(file.parent, os.W_OK) else Path(name)
 
 
@@ -355,20 +378,21 @@ NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "pvfs2"),
     *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "panfs"),
 }
-"""Types of file systems, as the table of mounts names them."""
+"""Types of network file systems in the mount table."""
 logger = logging.getLogger(__name__)
 
 
 def network_type(path: Path, table: str) -> str | None:
-    """The type of the network file system that a path is on, None for a local one.
+    """Return the type of the network file system that contains a path, None for a local file system.
 
     Args:
-        table: the table of mounts, a line each of device, mount point and type, the later over the earlier.
+        path: the path.
+        table: the mount table, one line per mount with device, mount point and type. Later mounts hide earlier ones.
     """
     place, best, found = path.absolute(), -1, ""
     for line in table.splitlines():
         device, point, kind = (*line.split()[:3], "", "", "")[:3]
-        # A space in a name is \040.
+        # The table escapes a space as \040.
         mounted = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))
         if device and place.is_relative_to(mounted) and len(mounted.parts) >= best:
             best, found = len(mounted.parts), kind
@@ -377,7 +401,7 @@ def network_type(path: Path, table: str) -> str | None:
 
 @functools.cache
 def warn_of_network(folder: Path) -> None:
-    """Log, once, that a folder with a database is on a network file system, and name a local folder to use."""
+    """Log once that a folder with a database is on a network file system, and suggest a local folder."""
     try:
         table = MOUNTS.read_text(errors="replace")
     except OSError:
@@ -388,6 +412,6 @@ def warn_of_network(folder: Path) -> None:
     places = (Path.home(), Path("/var/tmp"), Path(tempfile.gettempdir()))
     local = next((place for place in places if network_type(place.resolve(), table) is None), places[-1])
     logger.warning(
-        "%s: on a network file system (%s), where a database may be spoiled: keep it in a local folder, such as %s",
+        "%s: on a network file system (%s), where a database may be corrupted: use a local folder, such as %s",
         *(folder, kind, local / folder.resolve().name),
     )

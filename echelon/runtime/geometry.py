@@ -11,60 +11,61 @@ from torch import Tensor
 from echelon.runtime import exact
 
 TINY = 1e-6
-"""The one guard against dividing by a zero length."""
+"""Minimum length, against division by zero."""
 
 
 def wrap_angle(angle_rad: Tensor) -> Tensor:
-    """The same angle within [-pi, pi]: the wrap of the simulation, which leaves an angle in these limits as it is.
+    """Wrap an angle to [-pi, pi]. Angles in these limits do not change.
 
-    Loops compute it as `sim.loops.arithmetic.wrap_angle`, with the same bits. Replays keep angles in [-pi, pi) and have
-    the wrap of their files, `replay.moments.wrapped`.
+    `sim.loops.arithmetic.wrap_angle` is the loop form, with the same bits. Replays store angles in [-pi, pi) and use
+    `replay.moments.wrapped`.
     """
     return angle_rad - 2 * math.pi * torch.round(exact.divide(angle_rad, 2 * math.pi))
 
 
 def heading(yaw_rad: Tensor) -> Tensor:
-    """`[..., 2]` unit vector a mech faces; yaw 0 is +x, positive is counter-clockwise."""
+    """Return the unit vector of a heading, `[..., 2]`. Yaw 0 is +x, and positive yaw is counter-clockwise."""
     return exact.cos_sin(yaw_rad)
 
 
 def up(device: torch.device) -> Tensor:
-    """`[3]` bool, true along z: a factor or a mask."""
+    """Return the z axis as a `[3]` bool tensor, for use as a factor or a mask."""
     return torch.arange(3, device=device) == 2
 
 
 def into_frame(x: Any, y: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """How far ahead and to the left of a facing a vector leads; of tensors, and of the numbers of a loop."""
+    """Return the components of a vector ahead and to the left of a heading. Works on tensors and scalars of loops."""
     return x * cos + y * sin, y * cos - x * sin
 
 
 def out_of_frame(ahead: Any, left: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """x and y of a vector that is told by `into_frame`."""
+    """Return x and y of a vector, given its components ahead and to the left: the inverse of `into_frame`."""
     return ahead * cos - left * sin, ahead * sin + left * cos
 
 
 def to_body(vector_xy: Tensor, facing: Tensor) -> Tensor:
-    """World `[..., 2]` vectors in the frame of `facing [..., 2]`: first number ahead, second to the left."""
+    """Transform world vectors `[..., 2]` to the frame of headings `facing [..., 2]`: ahead, left."""
     return torch.stack(into_frame(*vector_xy.unbind(-1), *facing.unbind(-1)), -1)
 
 
 def to_world(vector_body: Tensor, facing: Tensor) -> Tensor:
+    """Transform vectors `[..., 2]`, ahead and left of headings `facing [..., 2]`, to world vectors."""
     return torch.stack(out_of_frame(*vector_body.unbind(-1), *facing.unbind(-1)), -1)
 
 
 def in_body_frame(offset: Tensor, facing: Tensor) -> Tensor:
-    """World `[B, N, K, 3]` vectors in the frame of mechs that face `facing [B, N, 2]`: ahead, left, up."""
+    """Transform world vectors `[B, N, K, 3]` to frames of mechs with heading `facing [B, N, 2]`: ahead, left, up."""
     view = facing[:, :, None].expand_as(offset[..., :2])
     return torch.cat((to_body(offset[..., :2], view), offset[..., 2:]), -1)
 
 
 def pairwise_offset(pos: Tensor) -> Tensor:
-    """`[B, N, N, D]`: entry (i, j) leads from mech i to mech j, for positions `[B, N, D]`."""
+    """Return the vectors from mech i to mech j, `[B, N, N, D]`, for positions `[B, N, D]`."""
     return pos[:, None] - pos[:, :, None]
 
 
 def dot(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
-    """The inner product of vectors whose axes are tensors of their own."""
+    """Return the inner product of two vectors with one tensor per axis."""
     products = [a * b for a, b in zip(one, other, strict=True)]
     return functools.reduce(torch.add, products)
 
@@ -79,10 +80,10 @@ def length(vector: Tensor) -> Tensor:
 
 
 def unit(vector: Tensor) -> Tensor:
-    """Vectors of length one over the last axis; a zero vector stays zero."""
+    """Normalize vectors along the last axis; a zero vector stays zero."""
     return vector / length(vector).clamp_min(TINY)[..., None]
 
 
 def either(holds: Tensor, yes: float, no: float) -> Tensor:
-    """float32 `yes` where `holds`, else `no`. `torch.where` of two numbers is of torch's default dtype, a user's."""
+    """Return float32 `yes` where `holds`, else `no`. `torch.where` of two numbers would use torch's default dtype."""
     return torch.where(holds, yes, torch.full((), no, dtype=torch.float32, device=holds.device))

@@ -1,4 +1,4 @@
-"""Imports what a user names as `package.module:name`, from the command line or from a program, never from a file."""
+"""Import objects given as `package.module:name` by a command line or a program, never by a file."""
 
 import importlib
 import re
@@ -19,9 +19,18 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def import_module(module_name: str, name: str) -> ModuleType:
-    """Import `package.module`; the current folder is searched last. It runs the code of the module."""
+    """Import `package.module`, which runs its code. The current folder is searched last.
+
+    Args:
+        module_name: the module.
+        name: prefix of errors.
+
+    Raises:
+        FileError: if there is no such module.
+        ConfigError: if the module exits the program.
+    """
     folder = ""
-    with suppress(FileNotFoundError):  # where the current folder has been removed
+    with suppress(FileNotFoundError):  # the current folder was deleted
         folder = str(Path.cwd())
     if folder and folder not in sys.path:
         sys.path.append(folder)
@@ -29,19 +38,19 @@ def import_module(module_name: str, name: str) -> ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            # The module is there, but what it imports is not.
+            # The module exists, but a module that it imports does not.
             raise
         raise FileError(f"{name}: no module {module_name} in {folder} or on Python's path") from None
     except SystemExit as stop:
         raise ConfigError(
-            f"{name}: module {module_name} must not end the program at its import, got {stop!r}"
+            f"{name}: module {module_name} must not exit the program when it is imported, got {stop!r}"
         ) from stop
 
 
 def import_object(name: str) -> Callable[..., Any]:
-    """Import the class or function `package.module:name`; the current folder is searched last.
+    """Import the class or function `package.module:name`. The current folder is searched last.
 
-    It runs the code of the module, so that nothing read from a checkpoint, a league or a replay may be passed here.
+    This runs the code of the module, so never pass a name from a checkpoint, a league or a replay.
     """
     require(OBJECT_NAME.fullmatch(name) is not None, "an imported name", "of the form package.module:name", name)
     module_name, _, attribute = name.partition(":")
@@ -53,7 +62,7 @@ def import_object(name: str) -> Callable[..., Any]:
 
 
 def is_redefined(old: Any, new: Any) -> bool:
-    """Whether two functions or classes are one definition that was run twice; a lambda's text must be the same."""
+    """Return True if two functions or classes are the same definition, executed twice. Lambdas need equal code."""
     if old is new:
         return True
     names = [(getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)) for obj in (old, new)]
@@ -63,14 +72,16 @@ def is_redefined(old: Any, new: Any) -> bool:
 
 @contextmanager
 def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Turn an error of the user's own code into one line that begins with `expected` and tells where it arose; errors
-    of the types `passed` stay what they are."""
+    """Context manager that converts an error of the user's code to a one-line `ConfigError`.
+
+    The line starts with `expected` and contains the location of the error. Errors of the types `passed` are re-raised.
+    """
     try:
         yield
     except passed:
         raise
     except (Exception, SystemExit) as error:
-        # Of the user's own files: neither in this package, nor in an installed one.
+        # Frames in the user's files: neither in this package nor in an installed one.
         names = ((frame, frame.filename) for frame in traceback.extract_tb(error.__traceback__))
         frames = [f for f, name in names if PACKAGE not in Path(name).parents and "site-packages" not in name]
         line = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
@@ -82,10 +93,10 @@ _allowed_modules: set[str] = set()
 
 
 def allow_module(module: str) -> None:
-    """Let files name classes of `package.module`, which is then imported to read them (`--allow-module`)."""
+    """Allow files to use classes of `package.module`, which is imported to read them (`--allow-module`)."""
     _allowed_modules.add(module)
 
 
 def allowed_modules() -> tuple[str, ...]:
-    """The modules of `allow_module`."""
+    """Return the modules passed to `allow_module`, sorted."""
     return tuple(sorted(_allowed_modules))

@@ -1,4 +1,4 @@
-"""How loops are compiled by numba, and on which devices they run. Without numba the dense form runs everywhere."""
+"""Compilation of loops by numba, and the devices they run on. Without numba, the dense form runs everywhere."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from echelon.runtime.exact import HAS_NUMBA
 from echelon.runtime.loop_cache import compile_and_keep
 
 HAS_LOOPS = HAS_NUMBA
-"""Whether loops exist."""
+"""Whether loops are available."""
 ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
-"""float32 constants, so that loops do not compute in float64."""
+"""float32 constants for loops. Python floats would make them compute in float64."""
 
 if HAS_LOOPS:
     import numba
@@ -24,19 +24,21 @@ if HAS_LOOPS:
 
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
-"""How all loops are compiled. Without numba's runtime (`_nrt`) nothing in them counts references to arrays, which took
-40 % of a decision. Nor can they allocate memory: their callers pass scratch memory, and numba refuses what would. No
-wrapper for callers in C is made."""
+"""numba options of all loops. Disabling numba's runtime (`_nrt`) removes reference counting of arrays, which took 40 %
+of a decision. Loops then cannot allocate memory: callers pass scratch memory, and numba rejects allocations. Loops
+have no wrapper for C."""
 
 
 def kernel(loop: Any) -> Any:
-    """Decorator that compiles a loop called from Python. Without numba it returns the loop, which is never called."""
+    """Decorator that compiles a loop for calls from Python. Without numba it returns the loop, which is then unused."""
     return compile_and_keep(loop, nogil=True, **OPTIONS) if HAS_LOOPS else loop
 
 
 def device_function(function: Any) -> Any:
-    """Decorator for a function that is called by compiled loops only. It is compiled once for all callers, which LLVM
-    inlines it into; numba's own inlining took longer to compile and made nothing faster."""
+    """Decorator for a function that only compiled loops call.
+
+    It is compiled once, and LLVM inlines it into its callers. numba's own inlining compiles slower and is not faster.
+    """
     options: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
     if HAS_LOOPS and (pipeline := inlined_pipeline()) is not None:
         options["pipeline_class"] = pipeline
@@ -45,12 +47,11 @@ def device_function(function: Any) -> Any:
 
 @functools.cache
 def inlined_pipeline() -> Any:
-    """A numba compiler for functions that exist only inside their callers; None for a numba without these classes.
+    """Return a numba compiler for functions that are always inlined; None if numba lacks the required classes.
 
-    numba optimises each function with all that it calls, and emits machine code for it, before its callers do the
-    same again. A function that every caller inlines needs neither: LLVM sees its code once more in the kernel. Left
-    out, the loops of a decision compile in 0.62 of the CPU time, to kernels of the same speed
-    (`benchmarks/README.md`).
+    By default numba optimises each function together with its callees, and emits machine code for it. Inlined functions
+    need neither, because LLVM optimises their code again in each kernel. Omitting both reduces the compile time of the
+    loops of a decision to 0.62, with kernels of the same speed (`benchmarks/README.md`).
     """
     try:
         from numba.core.codegen import JITCodeLibrary
@@ -62,20 +63,20 @@ def inlined_pipeline() -> Any:
         return None
 
     class WithoutEnvironment:
-        """Stands for the code generator where numba would store a Python object beside the machine code."""
+        """Replaces the code generator, with which numba would store a Python object next to the machine code."""
 
         def set_env(self, name: str, environment: Any) -> None:
-            """Store nothing: there is no machine code."""
+            """Store nothing, because there is no machine code."""
 
     class InlinedLibrary(JITCodeLibrary):
-        """Code of one function for LLVM to inline, neither optimised with its callees nor made machine code."""
+        """The code of one function that LLVM will inline. It is not optimised and not compiled to machine code."""
 
         @property
         def codegen(self) -> Any:
             return WithoutEnvironment()
 
         def _optimize_final_module(self) -> None:
-            """Leave it to the kernel."""
+            """Do nothing: the kernel is optimised as a whole."""
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
@@ -97,7 +98,7 @@ def inlined_pipeline() -> Any:
 
 
 def _prefetch(context: Any, values: Any, offset: Any) -> Any:
-    """`prefetch`, as numba makes it of an instruction of LLVM."""
+    """Implement `prefetch` for numba with the LLVM intrinsic `llvm.prefetch`."""
     from llvmlite import ir
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -106,7 +107,7 @@ def _prefetch(context: Any, values: Any, offset: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         fetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         at = builder.gep(builder.bitcast(memory, pointer), [arguments[1]])
-        # To read, into the second cache and those behind it, of data.
+        # Arguments: read access, locality 2 (L2 cache), data cache.
         builder.call(fetch, [at, number(0), number(2), number(1)])
         return context.get_dummy_value()
 
@@ -114,38 +115,38 @@ def _prefetch(context: Any, values: Any, offset: Any) -> Any:
 
 
 prefetch: Any = numba.extending.intrinsic(_prefetch) if HAS_LOOPS else None
-"""`prefetch(values, offset)` in a loop has a CPU fetch the line of a contiguous array that holds its byte `offset` into
-a cache. Nothing waits for it, and no number changes."""
+"""`prefetch(values, offset)` in a loop makes a CPU prefetch the cache line with byte `offset` of a contiguous array. It
+does not block and changes no values."""
 
 
 def whole_vectors(count: int) -> int:
-    """`count` or up to seven more: a loop over so many that has no branch is done by vector instructions alone."""
+    """Round `count` up to a multiple of 8, so that loops without branches need only vector instructions."""
     return (count + 7) & -8
 
 
 padded = device_function(whole_vectors)
-"""`whole_vectors` in a loop."""
+"""Loop form of `whole_vectors`."""
 
 
 def loops_on(device: torch.device) -> bool:
-    """Whether loops run on this device."""
+    """Return True if loops run on this device: on a CPU, with numba."""
     return HAS_LOOPS and device.type == "cpu"
 
 
 def array(values: Tensor) -> Any:
-    """The values of a tensor for a loop to read, contiguous, so a copy where they are not; as in `shared`.
+    """Return the values of a tensor for a loop to read, as in `shared`. Copies them if they are not contiguous.
 
-    Because all arrays are contiguous, each loop is compiled for a single signature.
+    All arrays of loops are contiguous, so each loop is compiled for a single signature.
     """
     return shared(values.contiguous())
 
 
 def shared(values: Tensor) -> Any:
-    """The memory of a tensor for a loop to read and write: a NumPy array on a CPU, a tensor elsewhere."""
+    """Return the memory of a tensor for a loop to read and write: a NumPy array on a CPU, the tensor elsewhere."""
     values = values.detach()
     return values.numpy() if values.device.type == "cpu" else values
 
 
 def tensor(values: Any) -> Tensor:
-    """What a loop wrote, as a tensor of the same memory."""
+    """Return an array of a loop as a tensor with the same memory."""
     return values if isinstance(values, Tensor) else torch.from_numpy(values)

@@ -1,4 +1,4 @@
-"""Checks of JSON values from a stranger's file, put together from small ones."""
+"""Composable checks of JSON values from untrusted files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, expect
 
 Check = Callable[[str, Any], None]
-"""Raises `FileError`, in which its first argument says where the value stands, unless the value holds."""
+"""Called with a location and a value; raises `FileError` with the location if the value is invalid."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, in words and as a test; it is a `Check`."""
+    """A `Check` with a description of the valid values and a predicate."""
 
     limit: str
     holds: Callable[[Any], bool]
@@ -26,44 +26,44 @@ class Rule:
 
 
 def number(low: float, high: float) -> Rule:
-    """A number within limits, neither NaN nor a bool."""
+    """Return a rule for a number within limits. NaN and bool are invalid."""
     return Rule(f"a number {low:g}..{high:g}", lambda value: type(value) in (int, float) and low <= value <= high)
 
 
 def integer(low: int, high: int = 1 << 62) -> Rule:
-    """An integer within limits."""
+    """Return a rule for an integer within limits."""
     return Rule(f"an integer {low}..{high}", lambda value: type(value) is int and low <= value <= high)
 
 
 def text(longest: int = 1 << 16) -> Rule:
-    """Printable letters, at most so many."""
+    """Return a rule for a string of at most `longest` printable characters."""
     limit = f"a text of at most {longest} printable letters"
     return Rule(limit, lambda value: isinstance(value, str) and len(value) <= longest and value.isprintable())
 
 
 def matching(pattern: str, limit: str) -> Rule:
-    """A text of a form."""
+    """Return a rule for a string that matches a regular expression, described by `limit`."""
     regex = re.compile(pattern)
     return Rule(limit, lambda value: isinstance(value, str) and regex.fullmatch(value) is not None)
 
 
 def one_of(values: Collection[Any]) -> Rule:
-    """One of these words."""
+    """Return a rule for one of several strings."""
     return Rule(f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values)
 
 
 def optional(rule: Rule) -> Rule:
-    """A rule that also accepts null."""
+    """Return a rule that also accepts null."""
     return Rule(f"{rule.limit} or null", lambda value: value is None or rule.holds(value))
 
 
 def exactly(expected: Any) -> Rule:
-    """This JSON value, numbers by their value, and no other."""
+    """Return a rule for exactly one JSON value. Integers and floats of the same value are equal."""
     return Rule(quoted(expected), lambda value: value == expected and type(value) in (type(expected), int))
 
 
 def of_type(kind: type) -> Rule:
-    """A JSON value that Python reads as one of this type itself."""
+    """Return a rule for a JSON value whose Python type is exactly `kind`."""
     return Rule(f"a {kind.__name__}", lambda value: type(value) is kind)
 
 
@@ -73,7 +73,7 @@ SHA256 = matching("[0-9a-f]{64}", "a sha256")
 
 
 def listed(entry: Check, least: int, most: int) -> Check:
-    """A list of so many entries, each of which holds."""
+    """Return a check of a list with `least` to `most` entries, each valid by `entry`."""
 
     def check(where: str, value: Any) -> None:
         count = f"{least}" if least == most else f"{least}..{most}"
@@ -85,7 +85,7 @@ def listed(entry: Check, least: int, most: int) -> Check:
 
 
 def row(*entries: Check) -> Check:
-    """A list with an entry for each of the checks."""
+    """Return a check of a list with one entry per check."""
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, list) and len(value) == len(entries), where, f"a list of {len(entries)}", value)
@@ -96,7 +96,7 @@ def row(*entries: Check) -> Check:
 
 
 def table(entry: Check, most: int, name: Check) -> Check:
-    """An object of at most so many entries, each of which holds, by names that hold."""
+    """Return a check of an object with at most `most` entries, with values valid by `entry` and keys by `name`."""
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, dict) and len(value) <= most, where, f"an object of at most {most}", value)
@@ -108,11 +108,12 @@ def table(entry: Check, most: int, name: Check) -> Check:
 
 
 def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None, is_open: bool = False) -> Check:
-    """An object of these fields, each of which holds, and no others.
+    """Return a check of an object with the given fields.
 
     Args:
-        later: fields that files of earlier versions lack.
-        is_open: whether there may be others, of which nothing is asked.
+        fields: required fields and their checks.
+        later: optional fields, which files of earlier versions lack.
+        is_open: whether other fields are allowed. They are not checked.
     """
     rules = {**fields, **(later or {})}
 
@@ -123,7 +124,7 @@ def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None
                 raise FileError(f"{where}.{name} is missing")
         for name in value:
             if name not in rules and not is_open:
-                raise FileError(f"{where}.{name} must be absent: this version of Echelon knows no such entry")
+                raise FileError(f"{where}.{name} must be absent: this version of Echelon has no such entry")
         for name in filter(rules.__contains__, value):
             rules[name](f"{where}.{name}", value[name])
 
@@ -131,11 +132,11 @@ def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None
 
 
 def check_schema(name: str, claims: Any, schema: str, version: int) -> None:
-    """Refuse what a file says unless it is a file of this schema and version: all else may be otherwise in others."""
+    """Raise `FileError` unless the metadata of a file has the expected schema and version."""
     OBJECT(f"{name}: claims", claims)
     for key, expected in (("schema", schema), ("version", version)):
         if not exactly(expected).holds(claims.get(key)):
             kind = schema.removeprefix("echelon-")
             is_other = key == "version" and type(claims.get(key)) is int
-            hint = f"a {kind} of another version is not read" if is_other else f"is this a {kind}?"
+            hint = f"other versions of a {kind} are not supported" if is_other else f"is this a {kind}?"
             raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: {hint}")

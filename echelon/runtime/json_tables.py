@@ -1,7 +1,7 @@
-"""JSON files of one object that holds tables, long lists of rows, beside short values: read and written row by row.
+"""Read and write large JSON files row by row. Their object contains tables (long lists of rows) and short values.
 
-Memory is bounded by the longest value that a file may hold, whatever its size; a file that is not as it should be is
-refused where that shows.
+The memory use is bounded by the longest allowed value, not by the size of the file. Errors are raised as soon as they
+are read.
 """
 
 import codecs
@@ -13,30 +13,34 @@ from typing import Any, BinaryIO
 from echelon.runtime.files import MAX_JSON_BYTES, FileError, StrictDecoder, check_depth
 
 CHUNK_BYTES = 1 << 20
-"""Read at once."""
+"""Bytes per read."""
 LONGEST_ROW = 1 << 20
-"""Letters of a row. A league's longest value has 65536 letters, of at most 12 in JSON."""
+"""Maximum number of characters of a row. The longest value of a league has 65536, with at most 12 each in JSON."""
 LONGEST_KEY = 1000
 MOST_KEYS = 100
-"""Keys of the object, tables included."""
+"""Maximum number of keys of the object, including tables."""
 INK = re.compile(r"[^ \t\n\r]")
-"""What is no white space of JSON."""
+"""Characters other than JSON white space."""
 
 
 def read_tables(
     name: str, file: BinaryIO, limit: int, tables: Collection[str], only_finite: bool = True
 ) -> Iterator[tuple[str, int | None, Any]]:
-    """Read a file whose JSON object has tables, of objects or whatever else, under some of its keys.
+    """Read a JSON object that has tables under some of its keys.
 
-    Duplicate keys, depth and numbers are held to the limits of `parse_json`. The tables stand in any order, and with
-    any white space. All other values together have at most `MAX_JSON_BYTES` letters, a row has `LONGEST_ROW`.
+    Duplicate keys, nesting and numbers have the limits of `parse_json`. Tables may come in any order, with any white
+    space. A row has at most `LONGEST_ROW` characters; all values outside tables together have at most `MAX_JSON_BYTES`.
 
     Args:
-        name, file, limit, only_finite: as of `JsonText`.
+        name, file, limit, only_finite: as in `JsonText`.
+        tables: keys of the tables.
 
     Yields:
-        Key, number and row of each row of a table, in the order of the file. What is no row has None as its number:
-        key and value of all else, and key and `[]` where a table begins.
+        Key, index and row for each row of a table, in the order of the file. For other keys: key, None and value. At
+        the start of a table: key, None and `[]`.
+
+    Raises:
+        FileError: if the file is invalid or exceeds a limit.
     """
     text = JsonText(name, file, limit, only_finite)
     if text.peek() != "{":
@@ -46,7 +50,7 @@ def read_tables(
     for _ in text.members("{", "}"):
         key = text.key()
         if key in seen:
-            raise FileError(f"{name}: key {key!r} stands there twice, expected once")
+            raise FileError(f"{name}: duplicate key {key!r}")
         seen.add(key)
         if len(seen) > MOST_KEYS:
             raise FileError(f"{name}: expected at most {MOST_KEYS} keys, got more")
@@ -66,11 +70,13 @@ def read_tables(
 
 
 class JsonText:
-    """The text of a JSON file, of which no more is kept than the value that is read.
+    """The text of a JSON file. Only the current value is kept in memory.
 
     Args:
-        limit: bytes that it may have.
-        only_finite: whether NaN and infinities are refused.
+        name: name of the file, for errors.
+        file: the open file.
+        limit: maximum size of the file, bytes.
+        only_finite: whether NaN and infinity are errors.
     """
 
     def __init__(self, name: str, file: BinaryIO, limit: int, only_finite: bool) -> None:
@@ -81,16 +87,16 @@ class JsonText:
 
     @property
     def position(self) -> int:
-        """Letters before the next one."""
+        """Number of characters before the next one."""
         return self.dropped + self.at
 
     def invalid(self, why: str, at: int | None = None) -> FileError:
-        """The error that says what is wrong at a letter, by default the next one."""
+        """Return an error about the character at a position, by default the next one."""
         position = self.position if at is None else at
         return FileError(f"{self.name}: not valid JSON: {why} at letter {position}")
 
     def peek(self) -> str:
-        """The next letter that is no white space, or nothing at the end of the file; it is not passed."""
+        """Return the next character that is not white space, without consuming it; empty at the end of the file."""
         while True:
             match = INK.search(self.text, self.at)
             if match is not None:
@@ -101,7 +107,7 @@ class JsonText:
                 return ""
 
     def pass_one(self, *expected: str) -> str:
-        """Pass the next letter that is no white space."""
+        """Consume the next character that is not white space, which must be one of `expected`."""
         letter = self.peek()
         if letter not in expected:
             raise self.invalid(f"expected {' or '.join(map(repr, expected))}, got {letter!r}")
@@ -109,7 +115,7 @@ class JsonText:
         return letter
 
     def members(self, opening: str, closing: str) -> Iterator[None]:
-        """Go through an object or a list: at each step the next member is to be read, all of it."""
+        """Iterate over an object or a list. The caller must read one complete member per step."""
         self.pass_one(opening)
         if self.peek() == closing:
             self.pass_one(closing)
@@ -119,7 +125,7 @@ class JsonText:
             yield
 
     def key(self) -> str:
-        """Read a key and the colon behind it."""
+        """Read a key and the colon after it."""
         if self.peek() != '"':
             raise self.invalid("expected a key in quotes")
         text = str(self.value(f"{self.name}: a key", LONGEST_KEY))
@@ -127,7 +133,7 @@ class JsonText:
         return text
 
     def value(self, where: str, longest: int) -> Any:
-        """Read a value of at most `longest` letters."""
+        """Read a value of at most `longest` characters."""
         self.peek()
         self.json.where = where
         while True:
@@ -137,12 +143,12 @@ class JsonText:
                 result, end = self.json.raw_decode(self.text, self.at)
             except (ValueError, RecursionError) as error:
                 problem = error
-            # What ends with the text that was read, or is wrong there, may go on behind it.
-            # So may a number before what is left of its fraction or exponent.
+            # A value or an error at the end of the buffer may continue in the rest of the file, and so may a number
+            # whose fraction or exponent is incomplete.
             is_complete = problem is None and self.text[end:].lstrip(".eE+-") != ""
             if is_complete or len(self.text) - self.at > longest:
                 break
-            # All that it may be, so that it is decoded twice at most.
+            # Read up to the maximum length, so that a value is decoded at most twice.
             if not self._read_on(longest + 1 - len(self.text) + self.at):
                 break
         if problem is not None:
@@ -162,7 +168,7 @@ class JsonText:
         return FileError(f"{where}: not valid JSON: {problem}")
 
     def _read_on(self, amount: int) -> bool:
-        """Read so many bytes more, and drop the text that was passed. False at the end of the file."""
+        """Read `amount` more bytes, and drop the consumed text. Returns False at the end of the file."""
         if self.is_whole:
             return False
         data = self.file.read(amount)
@@ -182,18 +188,19 @@ class JsonText:
 
 
 def table_bytes(values: Mapping[str, Any], tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[bytes]:
-    """The pieces of a file of these values and tables: together they are what `json_bytes` makes of such an object.
+    """Yield the chunks of a JSON file. Together they equal `json_bytes` of the object.
 
     Args:
-        values: what is no table, in the order of the file.
-        tables: rows by key, which follow. A row is an object of at least one value, none of them a list or an object.
+        values: values outside tables, in the order of the file.
+        tables: rows of each table, keyed by name, which follow the values. A row is a non-empty object without lists
+            and objects.
     """
     gap = "{\n "
     for key, value in values.items():
         indented = json.dumps(value, indent=1).replace("\n", "\n ")
         yield f"{gap}{json.dumps(key)}: {indented}".encode()
         gap = ",\n "
-    # The indentation of Python's encoder is many times slower than a separator that is one.
+    # Put the indentation into the separator: indentation by Python's encoder is many times slower.
     encoder = json.JSONEncoder(separators=(",\n   ", ": "))
     for key, rows in tables.items():
         yield f"{gap}{json.dumps(key)}: ".encode()

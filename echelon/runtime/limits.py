@@ -1,4 +1,4 @@
-"""Settings of a dataclass: every field of the type that it declares, every number finite and within its limits."""
+"""Check config dataclasses: fields must have their declared types, and numbers must be finite and in their limits."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ class Limits(NamedTuple):
     low: float
     high: float
     unit: str = ""
-    """What the error says behind the two: a unit, or why they are what they are."""
+    """Text after the limits in errors: a unit, or the reason for the limits."""
 
     def __str__(self) -> str:
         low, high = (f"{limit:g}" if isinstance(limit, float) else str(limit) for limit in (self.low, self.high))
@@ -29,25 +29,29 @@ class Limits(NamedTuple):
 
 
 ANY = Limits(-1e12, 1e12)
-"""A weight, a factor, a schedule: float32, which holds 3e38, takes the product of three of them."""
+"""Limits of weights and factors. The product of three of them fits into float32, whose maximum is 3e38."""
 SHARE = Limits(0, 1)
 MANY = Limits(1, 10**12)
-"""A count of what costs nothing until it is there: iterations, battles, games."""
+"""Limits of counts that allocate nothing: iterations, battles, games."""
 SEED = Limits(0, 2**63 - 1)
 MOST_ENTRIES = 1000
-"""Entries of a tuple."""
+"""Maximum number of entries of a tuple."""
 LONGEST_TEXT, LONGEST_NAME = 4096, 255
-"""Letters of a path, and bytes of one name in it, that Linux takes."""
+"""Maximum characters of a path, and maximum bytes of a name in it, on Linux."""
 
 
 def check_settings(config: Any, limits: Mapping[str, Limits] = MappingProxyType({})) -> None:
-    """Refuse a config dataclass with a field of another type than it declares, or a number that is out of its limits.
+    """Check the types and numbers of a config dataclass.
 
-    NumPy's scalars become Python's, and lists tuples, so that the config can be compared and written as JSON.
+    NumPy scalars are converted to Python scalars, and lists to tuples, so that configs can be compared and written as
+    JSON. A number without limits must be finite and fit into 64 bits.
 
     Args:
-        limits: of its numbers, by field, beside those that a field is `Annotated` with. Of a tuple they are those of
-            each entry. A number without limits must be finite, and fit into 64 bits.
+        config: the config.
+        limits: limits keyed by field, in addition to limits in `Annotated` types. For a tuple they apply to each entry.
+
+    Raises:
+        ConfigError: if a field has the wrong type, or a number is outside its limits.
     """
     kind: Any = type(config)
     limits = {**limits_of(kind), **limits}
@@ -62,7 +66,7 @@ def check_settings(config: Any, limits: Mapping[str, Limits] = MappingProxyType(
 
 
 class Settings:
-    """Base of a frozen config dataclass that is checked by `check_settings` as it is made."""
+    """Base of frozen config dataclasses that call `check_settings` when they are created."""
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -70,20 +74,21 @@ class Settings:
 
 @functools.cache
 def hints_of(kind: Any) -> dict[str, Any]:
+    """Return the type hints of the fields of a dataclass, keyed by field."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 @functools.cache
 def limits_of(kind: Any) -> dict[str, Limits]:
-    """The limits that fields of a dataclass are `Annotated` with, by field."""
+    """Return the `Limits` in the `Annotated` types of a dataclass, keyed by field."""
     hints = get_type_hints(kind, include_extras=True)
     noted = ((name, annotation) for name, hint in hints.items() for annotation in getattr(hint, "__metadata__", ()))
     return {name: annotation for name, annotation in noted if isinstance(annotation, Limits)}
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:
-    """A value of the declared type; of `float` and `int` any number that loses nothing as one."""
+    """Convert a value to its declared type. For `float` and `int`, any number is accepted that converts exactly."""
     if get_origin(hint) is Literal:
         require(value in get_args(hint), where, f"one of {', '.join(map(repr, get_args(hint)))}", value)
     elif get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
@@ -98,7 +103,7 @@ def typed(hint: Any, value: Any, where: str) -> Any:
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         require(is_number, where, "a number", value)
         return value if type(value) in (int, float) else float(value)
-    elif isinstance(hint, type) and get_origin(hint) is None:  # Python 3.10 calls `Mapping[str, float]` a type
+    elif isinstance(hint, type) and get_origin(hint) is None:  # in Python 3.10, `Mapping[str, float]` is a type
         if hint is str:
             value = path_text(value)
         require(isinstance(value, hint), where, f"a {hint.__name__}", value)
@@ -108,7 +113,7 @@ def typed(hint: Any, value: Any, where: str) -> Any:
 
 
 def path_text(value: Any) -> Any:
-    """A `pathlib.Path` as the text that means its file wherever names are taken too; anything else as it is."""
+    """Convert a `pathlib.Path` to a string with a separator, which is never taken for a name; return others."""
     if not isinstance(value, os.PathLike):
         return value
     text = os.fsdecode(value)
@@ -116,7 +121,7 @@ def path_text(value: Any) -> Any:
 
 
 def check_text(where: str, text: str) -> None:
-    """Refuse a text that no system takes as a path, which most texts are: with a NUL, or longer than names may be."""
+    """Raise `ConfigError` for a string with NUL, or too long for a path. Most strings of configs are paths."""
     require("\0" not in text, where, "without NUL bytes", text)
     longest = max(len(os.fsencode(name)) for name in text.split("/")) if text.isprintable() else len(text)
     limit = f"at most {LONGEST_TEXT} letters, {LONGEST_NAME} bytes between two slashes"
@@ -124,9 +129,9 @@ def check_text(where: str, text: str) -> None:
 
 
 def check_function(where: str, function: Any, arguments: str) -> None:
-    """Refuse what cannot be called with so many arguments, as far as Python can tell without a call."""
+    """Raise `ConfigError` unless `function` accepts the comma-separated `arguments`, as far as Python can check it."""
     is_valid = callable(function)
-    with contextlib.suppress(ValueError):  # of a builtin that does not tell
+    with contextlib.suppress(ValueError):  # builtins may lack a signature
         try:
             _ = is_valid and inspect.signature(function).bind(*arguments.split(","))
         except TypeError:
@@ -135,11 +140,11 @@ def check_function(where: str, function: Any, arguments: str) -> None:
 
 
 def whole(where: str, value: Any) -> int:
-    """An integer of Python's, from one of NumPy's or a tensor of one integer too."""
+    """Convert an integer of Python or NumPy, or a tensor with one integer, to a Python integer."""
     is_flag = isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
     try:
         integer = None if is_flag else operator.index(value)
-    except (TypeError, RuntimeError):  # of torch, for a tensor of several numbers or of none that can be read
+    except (TypeError, RuntimeError):  # torch: several elements, or no readable one
         integer = None
     require(integer is not None, where, "an integer", value)
     assert integer is not None
@@ -147,7 +152,7 @@ def whole(where: str, value: Any) -> int:
 
 
 def check_number(where: str, number: float, limits: Limits | None = None) -> None:
-    """Refuse a number that is not finite, or out of its limits."""
+    """Raise `ConfigError` for a number that is not finite or is outside its limits."""
     if isinstance(number, float):
         require(math.isfinite(number), where, "a finite number", number)
     elif limits is None:
@@ -157,7 +162,11 @@ def check_number(where: str, number: float, limits: Limits | None = None) -> Non
 
 
 def variable(name: str, values: Sequence[str]) -> str:
-    """The value of an environment variable, the first of `values` where it is not set or empty."""
+    """Return the value of an environment variable, the first of `values` if it is unset or empty.
+
+    Raises:
+        ConfigError: if the value is not in `values`.
+    """
     value = os.environ.get(name, "") or values[0]
     require(value in values, name, f"one of {', '.join(values)}", value)
     return value

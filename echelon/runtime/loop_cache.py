@@ -1,4 +1,4 @@
-"""Where loops that numba compiled are kept: in the first folder that this user can write to, and else nowhere."""
+"""Cache of the loops that numba compiles, in the first folder that this user can write to."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ logger = logging.getLogger(__name__)
 
 
 def hash_of(files: Sequence[Path]) -> str:
-    """16 hexadecimal digits of the contents of some files."""
+    """Return 16 hexadecimal digits of the sha256 of several files."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 PACKAGE = Path(__file__).parents[1]
 SHARED = [PACKAGE / "runtime" / name for name in ("device_loops.py", "exact.py", "geometry.py", "jit.py", "noise.py")]
 REGISTRY = PACKAGE / "env" / "observation" / "streams" / "registry.py"
-"""Loops over all streams are written from it."""
+"""The source of generated loops over all streams."""
 ELSEWHERE = [PACKAGE / name for name in ("sim/formulas.py", "world/paths.py")]
 SOURCES = sorted([*PACKAGE.glob("*/loops/**/*.py"), *ELSEWHERE, REGISTRY, *SHARED])
-"""Every file that compiled code may come from."""
+"""All source files of compiled code."""
 NAME = f"loops_{hash_of(SOURCES)}"
-"""Folder of the loops of these sources. numba looks for changes in a loop's own file alone, and would go on with what
-it once inlined from another one; another hash is another folder."""
+"""Name of the cache folder. numba detects changes only in the file of a loop, not in files that it inlines from. So the
+name contains a hash of all sources."""
 NOWHERE = (
-    "no folder for compiled loops can be written to, so every process compiles them, for about a minute: set "
-    "NUMBA_CACHE_DIR to one that can"
+    "no folder for compiled loops is writable, so every process compiles them, for about a minute: set "
+    "NUMBA_CACHE_DIR to a writable folder"
 )
 
 
 def parents() -> Iterator[Path]:
-    """Where the folder of the loops may be, the preferred place first: numba's setting, the package, the caches of the
-    user, the folder for temporary files."""
+    """Yield possible parents of the cache folder, in order of preference.
+
+    These are numba's setting, the package, the user's cache folder and the folder for temporary files.
+    """
     import numba
 
     configured = cast(Any, numba.config).CACHE_DIR
@@ -57,8 +59,10 @@ def parents() -> Iterator[Path]:
 
 
 def private_folder() -> Path | None:
-    """A folder among the temporary files that this user alone can enter; None if it cannot be made, or is another
-    user's. Who can write there chooses what code runs, since a kept loop is one."""
+    """Return a folder for temporary files that only this user can access; None if there is none.
+
+    Other users must not write to it, because the compiled loops in it are executed.
+    """
     try:
         folder = Path(tempfile.gettempdir()) / f"echelon-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -70,7 +74,7 @@ def private_folder() -> Path | None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, which is made if it is not there, and in the folders in it."""
+    """Return True if a folder and its subfolders are writable. Creates the folder if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in (folder, *(inner for inner in folder.iterdir() if inner.is_dir())):
@@ -82,7 +86,7 @@ def is_writable(folder: Path) -> bool:
 
 @functools.cache
 def cache_folder() -> Path | None:
-    """The folder of compiled loops; None, said in one line, where none can be written to."""
+    """Return the folder of compiled loops; None, with one logged line, if no folder is writable."""
     read_only: list[Path] = []
     for folder in (parent / NAME for parent in parents()):
         if is_writable(folder):
@@ -94,8 +98,7 @@ def cache_folder() -> Path | None:
 
 
 def copy_loops(sources: Sequence[Path], folder: Path) -> None:
-    """Take over what was compiled where one may only read, such as in a container's image: numba reads a folder only if
-    it can write there."""
+    """Copy compiled loops from read-only folders, such as those of a container image, which numba cannot use."""
     with contextlib.suppress(OSError):
         for file in sorted(file for source in sources for file in source.glob("*/*.nb[ci]")):
             target = folder / file.parent.name / file.name
@@ -105,24 +108,24 @@ def copy_loops(sources: Sequence[Path], folder: Path) -> None:
 
 
 def is_cached(loop: str) -> bool:
-    """Whether a compiled loop of this name is on disk. Another kind of processor may have left it there."""
+    """Return True if a compiled loop of this name is in the cache, perhaps for another processor type."""
     folder = cache_folder()
     return folder is not None and any(folder.glob(f"**/*{loop}*.nbc"))
 
 
 def compile_and_keep(loop: Any, **options: Any) -> Any:
-    """A loop that numba compiles at its first call and keeps in `cache_folder`, if there is one."""
+    """Return a loop that numba compiles at its first call and caches in `cache_folder`, if there is one."""
     import numba
 
     folder, settings = cache_folder(), cast(Any, numba.config)
     if folder is None:
         return numba.njit(**options)(loop)
-    previous, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # read as a function is decorated
+    previous, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # read by `njit`
     try:
         compiled = numba.njit(cache=True, **options)(loop)
     finally:
         settings.CACHE_DIR = previous
-    # Where numba is told not to compile, this is the loop itself.
+    # If numba's compilation is disabled, `compiled` is the loop itself.
     cache = getattr(compiled, "_cache", None)
     if cache is not None:
         cache.load_overload, cache.save_overload = tolerant(cache, "load_overload"), tolerant(cache, "save_overload")
@@ -130,8 +133,7 @@ def compile_and_keep(loop: Any, **options: Any) -> Any:
 
 
 def tolerant(cache: Any, name: str) -> Any:
-    """A method of numba's cache that returns None where the disk is full, the folder was cleaned up, or a file was cut
-    short: the loop is compiled all the same."""
+    """Wrap a method of numba's cache to return None on a full disk or an invalid file, so that numba compiles."""
     method = getattr(cache, name)
 
     @functools.wraps(method)
@@ -140,7 +142,7 @@ def tolerant(cache: Any, name: str) -> Any:
             return method(*arguments)
         except OSError:
             pass
-        except Exception:  # whatever a spoiled file raises where it is read
+        except Exception:  # a corrupt file may raise any error
             with contextlib.suppress(OSError):
                 cache.flush()
         return None

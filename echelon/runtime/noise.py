@@ -1,7 +1,7 @@
-"""Counter-based random numbers: each battle draws from its own seed and clock, wherever it sits in the batch.
+"""Counter-based random numbers. The draws of a battle depend on its seed and tick, not on its index in the batch.
 
-A 32-bit integer hash (the finaliser of MurmurHash3, Appleby 2011) in int64 arithmetic, because torch has few
-uint32 operations. No generator state exists, so a draw is repeatable from (seed, tick, stream, index) alone.
+The generator is a 32-bit integer hash, the finaliser of MurmurHash3 (Appleby 2011). It uses int64 arithmetic, because
+torch has few uint32 operations. There is no generator state: (seed, tick, stream, index) determines a draw.
 """
 
 import math
@@ -14,11 +14,11 @@ from echelon.runtime import exact
 
 _MASK = 0xFFFFFFFF
 PER_TICK, PER_STREAM, PER_INDEX = 0x9E3779B1, 0x632BE5AB, 0x7F4A7C15
-"""What parts the ticks, the streams and the numbers of a draw before they are mixed."""
+"""Multipliers of tick, stream and index that separate their values before mixing."""
 
 
 class Stream(IntEnum):
-    """What a number is drawn for; streams of one battle never share numbers."""
+    """Purposes of random numbers. Different streams of a battle use different numbers."""
 
     MAP = 1
     EPISODE = 2
@@ -37,7 +37,7 @@ class Stream(IntEnum):
 
 
 def mix(x: Tensor) -> Tensor:
-    """Scramble non-negative int64 values into uniform 32-bit integers, element by element; loops compile it too."""
+    """Hash non-negative int64 values to uniform 32-bit integers, elementwise. Also used in loops."""
     x = x & _MASK
     x = ((x ^ (x >> 16)) * 0x85EBCA6B) & _MASK
     x = ((x ^ (x >> 13)) * 0xC2B2AE35) & _MASK
@@ -45,17 +45,19 @@ def mix(x: Tensor) -> Tensor:
 
 
 def mix_seed(seed: Tensor) -> Tensor:
-    """`mix` of both words of int64 seeds `[B]`; `mix(0)` is 0, so that a seed below 2**32 is its low word alone."""
+    """Hash both words of int64 seeds `[B]`. Because `mix(0)` is 0, seeds below 2**32 depend only on their low word."""
     return mix(seed ^ mix(seed >> 32))
 
 
 def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
-    """32 random bits.
+    """Draw 32 random bits.
 
     Args:
-        seed: `[B]` int64, one a battle. Seeds that differ in either word draw other numbers; there are 2**32 sequences.
-        tick: `[B]` integer or a number, the battle's clock.
+        seed: `[B]` int64, one per battle. Seeds that differ in either word give different numbers; there are 2**32
+            sequences.
+        tick: `[B]` integer tensor or an integer, the tick of each battle.
         stream: a `Stream`.
+        count: number of draws per battle.
 
     Returns:
         `[B, count]` int64 in 0 .. 2**32 - 1.
@@ -66,17 +68,17 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
 
 
 def uniform(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
-    """`[B, count]` float32 in [0, 1), 24 random bits each; arguments as in `bits`."""
+    """Draw `[B, count]` float32 in [0, 1), with 24 random bits each. Arguments as in `bits`."""
     return (bits(seed, tick, stream, count) >> 8).to(torch.float32) * 2.0**-24
 
 
 def normal(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
-    """`[B, count]` float32 from the standard normal distribution (Box & Muller 1958); arguments as in `bits`."""
+    """Draw `[B, count]` float32 from the standard normal distribution (Box & Muller 1958). Arguments as in `bits`."""
     radius_draw, turn = uniform(seed, tick, stream, 2 * count).chunk(2, 1)
     return exact.sqrt(-2 * exact.log(1 - radius_draw)) * exact.cos_sin(2 * math.pi * turn)[..., 0]
 
 
 def battle_seeds(seed: int, num_envs: int, device: torch.device) -> Tensor:
-    """`[B]` int64: one seed a battle, spread from one number."""
+    """Return one seed per battle, `[B]` int64, derived from a single seed."""
     root = torch.full((1,), seed, dtype=torch.int64, device=device)
     return bits(root, 0, Stream.BATTLE, num_envs)[0]

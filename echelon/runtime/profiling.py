@@ -1,4 +1,4 @@
-"""Where a program's time goes: a trace to look at, and the costliest parts in a table."""
+"""Profile a program: write a trace, and print a table of the most expensive parts."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ ROWS = 10
 PREFIX = "echelon."
 ON_HOST = ("cpu_op", "user_annotation")
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
-"""Categories of a trace's events: what the host called, and what a GPU ran."""
+"""Categories of trace events: calls on the host, and kernels and copies on a GPU."""
 
 
 def part(name: str) -> record_function:
-    """Marks what runs inside as one part of a decision."""
+    """Context manager that marks its body as a part of a decision in profiles."""
     return record_function(f"{PREFIX}{name}")
 
 
 @contextlib.contextmanager
 def profiled(out: Path | None) -> Iterator[None]:
-    """Profile what runs inside, all threads; write the trace to `out`, for Perfetto, and print the costliest `ROWS`.
+    """Context manager that profiles all threads, writes a trace for Perfetto to `out`, and prints the top `ROWS`.
 
-    Without `out` nothing is profiled.
+    If `out` is None, nothing is profiled.
     """
     with profiled_between(out) as mark:
         mark()
@@ -42,11 +42,11 @@ def profiled(out: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def profiled_between(out: Path | None) -> Iterator[Callable[[], object]]:
-    """As `profiled`, a part of what runs inside: the events of a whole match would take gigabytes of memory.
+    """Profile a part of the body, as `profiled`. The events of a whole match would need gigabytes of memory.
 
     Yields:
-        A function to call now and then: its first call starts the profiler, the third one stops it, if the end does
-        not.
+        A function to call periodically. Its first call starts the profiler, its third call stops it. The end of the
+        body also stops it.
     """
     if out is None:
         yield lambda: None
@@ -72,25 +72,26 @@ def profiled_between(out: Path | None) -> Iterator[Callable[[], object]]:
 
 
 def check_name(out: Path) -> None:
-    """Refuse a name that the profiler cannot write to."""
+    """Raise `FileError` for a file name that the profiler cannot write."""
     if not str(out).isprintable():
-        raise FileError(f"{out}: cannot be written: the profiler takes names of printable letters alone")
+        raise FileError(f"{out}: cannot be written: the profiler accepts only printable file names")
 
 
 def profiler() -> profile:
-    """Of all threads, and of the GPU if there is one."""
+    """Return a profiler of all threads, and of the GPU if there is one."""
     all_threads = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
     return profile(activities=kinds, experimental_config=all_threads)
 
 
 def report(recording: profile, out: Path) -> None:
+    """Write the trace of a profile to `out`, and print its tables."""
     events = write_trace(recording, out)
     console = Console(width=120)
     for title, rows in (
-        ("parts, with all they call", totals(events)),
-        ("operations of the host, by themselves", own_times(events, ON_HOST)),
-        ("kernels of the GPU", own_times(events, ON_GPU)),
+        ("parts, including their calls", totals(events)),
+        ("operations on the host, excluding their calls", own_times(events, ON_HOST)),
+        ("kernels on the GPU", own_times(events, ON_GPU)),
     ):
         if rows:
             console.print(table(title, rows))
@@ -101,14 +102,14 @@ def write_trace(recording: profile, out: Path) -> list[dict[str, Any]]:
     """Write the trace of a profile, and return its events."""
     with atomic_write(out) as path:
         recording.export_chrome_trace(str(path))
-        # The profiler does not tell that a disk was full.
+        # The profiler does not report a full disk.
         if not path.exists() or not (text := path.read_text()).rstrip().endswith("}"):
             raise FileError(f"{out}: cannot be written: the trace is incomplete")
     return list(json.loads(text)["traceEvents"])
 
 
 def totals(events: Iterable[dict[str, Any]]) -> dict[str, list[float]]:
-    """Milliseconds of every call of the parts marked by `part`, by name."""
+    """Return the durations in ms of all calls of the parts marked by `part`, keyed by name."""
     durations: dict[str, list[float]] = defaultdict(list)
     for event in events:
         if event.get("cat") == "user_annotation" and event["name"].startswith(PREFIX):
@@ -117,9 +118,9 @@ def totals(events: Iterable[dict[str, Any]]) -> dict[str, list[float]]:
 
 
 def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> dict[str, list[float]]:
-    """Milliseconds of every call of events of some categories, by name, without the calls within it.
+    """Return the durations in ms of all events of some categories, keyed by name, excluding nested calls.
 
-    The profiler's own `key_averages` takes minutes where a training iteration has a million events.
+    The profiler's own `key_averages` takes minutes for the million events of a training iteration.
     """
     threads: dict[tuple[Any, Any], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
@@ -128,7 +129,7 @@ def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> 
     durations: dict[str, list[float]] = defaultdict(list)
     for thread_events in threads.values():
         thread_events.sort(key=lambda event: (event["ts"], -event["dur"]))
-        open_calls: list[tuple[float, str, int]] = []  # until when, name, number among its calls
+        open_calls: list[tuple[float, str, int]] = []  # end time, name, index among its calls
         for event in thread_events:
             name, duration = event["name"], event["dur"] / 1e3
             while open_calls and open_calls[-1][0] <= event["ts"]:
@@ -142,6 +143,7 @@ def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> 
 
 
 def table(title: str, rows: dict[str, list[float]]) -> Table:
+    """Return a table of the `ROWS` names with the longest total durations."""
     result = Table("name", "ms", "share", "calls", title=title)
     for column in result.columns[1:]:
         column.justify = "right"
@@ -153,7 +155,7 @@ def table(title: str, rows: dict[str, list[float]]) -> Table:
 
 
 class Stopwatch:
-    """Seconds by what they were spent on, on the device's own clock. Reading it waits for the device, laps do not."""
+    """Measures the time of named laps, with CUDA events on a GPU. Only `read` synchronizes with the device."""
 
     def __init__(self, device: torch.device) -> None:
         self.is_cuda = device.type == "cuda"
@@ -171,13 +173,13 @@ class Stopwatch:
         self.last = self._now()
 
     def lap(self, name: str) -> None:
-        """The time since the last lap was spent on `name`."""
+        """Attribute the time since the last lap to `name`."""
         now = self._now()
         self.laps.append((name, self.last, now))
         self.last = now
 
     def read(self) -> dict[str, float]:
-        """Seconds by name since the last reading."""
+        """Return the seconds per name since the last call of `read`."""
         if self.is_cuda:
             torch.cuda.synchronize()
         times: dict[str, float] = {}

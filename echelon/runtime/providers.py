@@ -1,13 +1,13 @@
-"""Modules that register something when they are imported, by what they register.
+"""Modules that register names when they are imported.
 
-The package `echelon` fills the table. A room imports a provider when it meets a name that nobody has registered, and so
-depends on no room above it.
+The package `echelon` fills the table. A subpackage imports a provider when it finds an unregistered name. So it does
+not depend on the subpackages above it.
 """
 
 from importlib import import_module
 
 PROVIDERS: dict[str, str] = {}
-"""Module by what it registers, such as `trained` for the commanders `trained:NAME`."""
+"""Modules keyed by what they register, such as `trained` for the commanders `trained:NAME`."""
 
 
 def load_provider(what: str) -> None:

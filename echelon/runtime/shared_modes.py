@@ -1,4 +1,4 @@
-"""What all threads of a process share: torch's generators and modes of TorchRL, set by one thread at a time."""
+"""Turns of threads that use process-wide state: torch's random generators and the modes of TorchRL."""
 
 import threading
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ import torch
 from echelon.runtime.errors import ConfigError
 
 PATIENCE_S = 0.05
-"""How long a thread waits for its turn before it asks whether the one that has it trains."""
+"""Seconds that a thread waits for its turn before it checks whether the active thread trains."""
 
 
 class Turns:
-    """Lets one thread at a time work; a thread may enter again what it has entered."""
+    """A re-entrant lock that lets one thread work at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -21,12 +21,12 @@ class Turns:
 
     @contextmanager
     def turn(self, trains: bool = False) -> Iterator[None]:
-        """Context manager of a thread's turn, which waits for those of others, unless they train."""
+        """Context manager for a turn. It waits for other threads, and raises `ConfigError` if one of them trains."""
         while not self._lock.acquire(timeout=PATIENCE_S):
             if self._trainings > 0:
                 raise ConfigError(
                     f"another thread of this process trains, {self._name!r}: train and play in one thread, or each in "
-                    "a process of its own (they share torch's generators and modes)"
+                    "its own process (they share torch's generators and modes)"
                 )
         self._name = threading.current_thread().name
         self._trainings += trains
@@ -42,10 +42,11 @@ TURNS = Turns()
 
 @contextmanager
 def kept_generators(device: torch.device, trains: bool = False) -> Iterator[None]:
-    """Context manager in which this thread alone may seed torch's generators; behind it they are what they were.
+    """Context manager in which only this thread may seed torch's generators. It restores their state at the end.
 
     Args:
-        trains: whether other threads are refused, in place of waiting.
+        device: device whose generator is restored, in addition to the CPU.
+        trains: whether other threads get an error instead of waiting.
     """
     with TURNS.turn(trains), torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
@@ -53,8 +54,10 @@ def kept_generators(device: torch.device, trains: bool = False) -> Iterator[None
 
 @contextmanager
 def full_products(device: torch.device) -> Iterator[None]:
-    """Context manager in which a CPU multiplies matrices of float32 as such, whatever `set_float32_matmul_precision`
-    the caller has; a GPU follows the caller."""
+    """Context manager with full float32 matrix products on a CPU, regardless of `set_float32_matmul_precision`.
+
+    A GPU keeps the caller's setting.
+    """
     previous = torch.get_float32_matmul_precision()
     if device.type == "cpu":
         torch.set_float32_matmul_precision("highest")

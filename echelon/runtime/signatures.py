@@ -1,12 +1,13 @@
-"""How a class is called, for `inspect.signature`, `help` and editors."""
+"""Signatures of classes, for `inspect.signature`, `help` and editors."""
 
 import inspect
 
 
 class InitSignature:
-    """A class attribute `__signature__`: the arguments of `__init__`, where a metaclass takes `*args, **kwargs`.
+    """A class attribute `__signature__` with the arguments of `__init__`.
 
-    TorchRL makes environments by such a metaclass. An instance has no such attribute: it is called otherwise.
+    It is needed for classes whose metaclass has `__call__(*args, **kwargs)`, such as TorchRL environments. Instances do
+    not have the attribute, because their `__call__` differs.
     """
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:

@@ -1,6 +1,6 @@
-"""Tensors from strangers: safetensors files, whose header is checked before anything else of them is read.
+"""Untrusted safetensors files, whose header is checked before the rest is read.
 
-Components of a run keep their state in such files, as tensors and JSON values.
+Components of a run store their state in such files, as tensors and JSON values.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ BYTES = {
     **dict.fromkeys(("I32", "U32", "F32"), 4),
     **dict.fromkeys(("I64", "U64", "F64"), 8),
 }
-"""Of a number, by type as safetensors calls it."""
+"""Bytes of a number, keyed by dtype name of safetensors."""
 ENTRY = record(
     {
         "dtype": one_of(BYTES),
@@ -34,15 +34,15 @@ ENTRY = record(
         "data_offsets": row(integer(0), integer(0)),
     }
 )
-"""What a header says of a tensor."""
+"""Check of a tensor's entry in a header."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a safetensors file says of itself."""
+    """The header of a safetensors file."""
 
     tensors: dict[str, tuple[str, tuple[int, ...]]]
-    """Type, as safetensors calls it, and shape of each tensor."""
+    """Dtype name of safetensors and shape of each tensor, keyed by tensor name."""
     metadata: dict[str, str]
 
     @property
@@ -56,14 +56,18 @@ def read_tensors(
     limit: int = MAX_FILE_BYTES,
     check: Callable[[Header], None] = lambda header: None,
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file, read once.
+    """Read the tensors and the metadata of a safetensors file.
 
-    Its header is checked before the rest is read: a file that is long without a tensor to show for it costs nothing.
+    The header is checked before the rest is read, so a large file without matching tensors uses no memory.
 
     Args:
-        sha256: its hash, if that is known.
-        limit: bytes it may have.
-        check: refuses a header by an error before anything else is read.
+        path: the file.
+        sha256: expected hash, None if unknown.
+        limit: maximum size of the file, bytes.
+        check: called with the header before the rest is read; raises an error to reject the file.
+
+    Raises:
+        FileError: if the file cannot be read or is invalid, or its hash differs.
     """
     name = path.name
     with open_file(path, limit) as file:
@@ -80,15 +84,19 @@ def read_tensors(
 
 
 def read_header(name: str, file: BinaryIO) -> tuple[Header, bytes, int]:
-    """The header of a safetensors file, the bytes that it is, and how many follow."""
+    """Read the header of a safetensors file. Returns the header, its bytes, and the number of bytes that follow."""
     size, head = os.fstat(file.fileno()).st_size, file.read(8)
     head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
     return parse_header(name, head, size), head, size - len(head)
 
 
 def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
-    """The safetensors header that `data` begins with; refused where it is too long, ambiguous, or lists too many
-    tensors or others than fill the `file_bytes` of its file."""
+    """Parse the safetensors header at the start of `data`.
+
+    Raises:
+        FileError: if the header is too long or ambiguous, lists too many tensors, or its tensors do not fill the
+            `file_bytes` of the file.
+    """
     size = int.from_bytes(data[:8], "little")
     if file_bytes < 8 or size > file_bytes - 8:
         raise FileError(f"{name}: truncated: header of {size} bytes in a file of {file_bytes}")
@@ -98,12 +106,12 @@ def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
         raise FileError(f"{name}: header must list at most {MAX_TENSORS} tensors")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise FileError(f"{name}: header must hold metadata as text by name")
+        raise FileError(f"{name}: header must have metadata as strings keyed by name")
     for key, entry in header.items():
         ENTRY(f"{name}: not a safetensors file: tensor {key}", entry)
     parsed = Header({key: (entry["dtype"], tuple(entry["shape"])) for key, entry in header.items()}, metadata)
     expected = file_bytes - 8 - size
-    # Where the bytes of each lie, safetensors checks.
+    # safetensors checks the offsets of each tensor.
     for filled in (max((entry["data_offsets"][1] for entry in header.values()), default=0), parsed.bytes):
         if filled != expected:
             raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {filled}")
@@ -111,7 +119,7 @@ def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
 
 
 def check_tensors(name: str, got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """The same names, shapes and dtypes as `expected`, whose values do not matter, and finite numbers."""
+    """Raise `FileError` unless `got` has the names, shapes and dtypes of `expected`, and only finite values."""
     for key in sorted(expected.keys() - got.keys()):
         raise FileError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
     for key in sorted(got.keys() - expected.keys()):
@@ -125,13 +133,13 @@ def check_tensors(name: str, got: Mapping[str, Tensor], expected: Mapping[str, T
 
 
 def check_finite(name: str, key: str, tensor: Tensor) -> None:
-    """No NaN and no infinity."""
+    """Raise `FileError` if a tensor contains NaN or infinity."""
     if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
         raise FileError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
 
 
 FACTS = "facts"
-"""Key of the safetensors metadata that holds the `facts` of all components, as JSON."""
+"""Key of the safetensors metadata with the `facts` of all components, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -140,22 +148,22 @@ class StateDict:
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Plain JSON values by key."""
+    """Plain JSON values, keyed by name."""
     name: str = "state"
     """Name of the component, for error messages."""
 
     def fact(self, key: str, what: type | Check) -> Any:
-        """The JSON value at `key`, of a type or such that a check of `json_checks` holds."""
+        """Return the JSON value at `key`, checked by type or by a check of `json_checks`. Raises `FileError`."""
         value, check = self.facts.get(key), of_type(what) if isinstance(what, type) else what
         check(f"{self.name}.{key}", value)
         return value
 
     def row(self, key: str, entry: Check, length: int) -> list[Any]:
-        """The list of so many entries at `key`."""
+        """Return the list at `key`, which must have `length` entries valid by `entry`. Raises `FileError`."""
         return list(self.fact(key, listed(entry, length, length)))
 
     def check(self, expected: Mapping[str, Tensor]) -> None:
-        """Check names, shapes and dtypes of the tensors against `expected`, and that they are finite."""
+        """Check the names, shapes and dtypes of the tensors against `expected`, and that the values are finite."""
         check_tensors(self.name, self.tensors, expected)
 
 
@@ -163,14 +171,14 @@ class Stateful(Protocol):
     """A component whose state is saved in and restored from a checkpoint."""
 
     def state_dict(self) -> StateDict:
-        """Current state."""
+        """Return the current state."""
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restore the state from a checkpoint."""
 
 
 def pack(parts: Mapping[str, StateDict]) -> bytes:
-    """Serialise components by name to one safetensors file, with tensors named `component.tensor`."""
+    """Serialise components, keyed by name, to one safetensors file with tensors named `component.tensor`."""
     tensors = {
         # Copies, because safetensors refuses tensors that share storage.
         f"{owner}.{key}": value.detach().to("cpu", copy=True).contiguous()

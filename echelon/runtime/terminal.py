@@ -1,4 +1,4 @@
-"""What every program does with its terminal: print text, tables and progress bars, run, end with a one-line error."""
+"""Terminal functions of all programs: print text, tables and progress bars, run, and exit with a one-line error."""
 
 import contextlib
 import io
@@ -26,14 +26,17 @@ from echelon.runtime.files import FileError
 from echelon.runtime.interrupts import EXIT_CODE, handle_as_usual
 
 PIPE_WIDTH = 140
-"""Width of tables, in characters, where the output is not a terminal."""
+"""Width of tables in characters if the output is not a terminal."""
 
 
 def show_table(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[str, ...] = ()) -> None:
     """Print rows as a table, or as one JSON list.
 
     Args:
-        shorten: columns cut to 12 characters.
+        rows: dicts with the same keys.
+        as_json: whether to print JSON.
+        title: title of the table.
+        shorten: columns that are cut to 12 characters.
     """
     if as_json:
         print(json.dumps(rows))
@@ -45,21 +48,20 @@ def show_table(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: t
     for row in rows:
         cells = {name: "" if value is None else one_line(value) for name, value in row.items()}
         table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
-    # A pipe reports no width.
+    # A pipe has no width.
     terminal(soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
 
 
 class Terminal(Console):
-    """A console that prints text as one line of printable letters, so that a name from a file moves no cursor and
-    fills no screen."""
+    """A console that prints each string as one printable line. A name from a file cannot move the cursor."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
         super().print(*(one_line(item) if isinstance(item, str) else item for item in objects), **settings)
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a bar can move on it. Notebooks set `FORCE_COLOR` for the programs of their cells, which is no word
-        of a terminal: of a bar they would show each frame."""
+        """Whether a progress bar can be redrawn. Ignores `FORCE_COLOR`, which notebooks set although they would show
+        each frame of a bar."""
         try:
             return super().is_terminal and self.file.isatty()
         except ValueError:  # a closed stream
@@ -67,13 +69,15 @@ class Terminal(Console):
 
 
 def terminal(**settings: Any) -> Console:
-    """A console that prints text verbatim: without line wrapping, markup or emoji codes."""
+    """Return a console that prints text verbatim: without line wrapping, markup or emoji codes."""
     return Terminal(**{"soft_wrap": True, "markup": False, "emoji": False, **settings})
 
 
 def run(main: Callable[[], object]) -> None:
-    """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with one line and exit
-    code 130, a reader that has read enough (`| head`) with code 1 alone."""
+    """Run a program, and convert errors to one line and an exit code.
+
+    Invalid input exits with code 1, an interrupt with 130. A closed pipe (`| head`) exits silently with 1.
+    """
     torch.set_float32_matmul_precision("high")
     open_missing_streams()
     replace_unknown_letters()
@@ -84,7 +88,7 @@ def run(main: Callable[[], object]) -> None:
         try:
             main()
         finally:
-            # Help ends in a `SystemExit`, and what Python cannot write at its own end it complains about.
+            # Flush here, also after the `SystemExit` of a help: Python prints an error if it fails to flush at exit.
             sys.stdout.flush()
     except BrokenPipeError:
         write_no_more()
@@ -105,58 +109,62 @@ def run(main: Callable[[], object]) -> None:
 
 
 class ErrorOutput(logging.Handler):
-    """Prints messages to the standard error output, as a progress bar may have replaced it."""
+    """Prints log messages to the current `sys.stderr`, which a progress bar may have replaced."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(one_line(record.getMessage()), file=sys.stderr, flush=True)
 
 
 def show_compilations() -> None:
-    """Print what is being compiled, on the first of several processes: a first start takes minutes."""
+    """Print what is being compiled, in the first process only, because the first start takes minutes."""
     logger = compile.logger
     if os.environ.get("RANK", "0") == "0" and not logger.handlers:
         logger.addHandler(ErrorOutput())
         logger.setLevel(logging.INFO)
-        # A run's progress bar prints all other messages.
+        # The progress bar of a run prints all other messages.
         logger.propagate = False
 
 
 def write_no_more() -> None:
-    """What is left to write cannot be written either, and Python would say so once more when it ends."""
+    """Discard further output. Otherwise Python would report at exit that it cannot be written."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 LEAST_WIDTH = 40
-"""Letters of a line of text, however narrow a terminal is, or says it is."""
+"""Minimum width of lines in characters, even on a narrower terminal."""
 
 
 class LastingOutput(io.FileIO):
-    """Standard output that loses what cannot be written, told once on stderr, and never fails: its reader has gone
-    (`| head`), its disk is full, its terminal was closed."""
+    """Standard output that never fails: it discards output that cannot be written, and reports that once on stderr.
 
-    is_told = False
+    Causes are a closed pipe (`| head`), a full disk or a closed terminal.
+    """
+
+    has_warned = False
 
     def write(self, data: Any) -> int:
-        """Write some of `data`, and wait where that is not possible yet; returns how many bytes are done with."""
+        """Write a part of `data`, and wait if the output is not ready. Returns the number of written or lost bytes."""
         try:
             while (num_written := super().write(data)) is None:
                 select.select((), (self,), ())
             return num_written
         except OSError as error:
-            if not self.is_told:
-                self.is_told = True
+            if not self.has_warned:
+                self.has_warned = True
                 with contextlib.suppress(OSError):
-                    os.write(2, f"output: {error.strerror}: going on without it; Ctrl-C stops and saves\n".encode())
+                    os.write(
+                        2, f"output: {error.strerror}: continuing without output; Ctrl-C stops and saves\n".encode()
+                    )
             return memoryview(data).nbytes
 
 
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
-    """Context manager in which no output of this process fails, see `LastingOutput`."""
+    """Context manager in which output of this process never fails; see `LastingOutput`."""
     original = sys.stdout
     if original is not sys.__stdout__ or not isinstance(original, io.TextIOWrapper):
-        yield  # somebody else's, a test's or a notebook's
+        yield  # replaced, by a test or a notebook
         return
     original.flush()
     raw = LastingOutput(original.fileno(), "w", closefd=False)
@@ -171,26 +179,28 @@ def lasting_output() -> Iterator[None]:
 
 
 def open_missing_streams() -> None:
-    """Give a program that was started without a standard stream (`>&-`) an empty one: else the next file that is opened
-    takes its number, and receives what was meant for it."""
+    """Open the null device for each closed standard stream (`>&-`).
+
+    Otherwise the next opened file would get the stream's file descriptor, and receive its output.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
 
 
 def replace_unknown_letters() -> None:
-    """Let a program write `?` for letters that the encoding of its output lacks, as under `LC_ALL=C`."""
+    """Print `?` for characters that the output encoding lacks, as under `LC_ALL=C`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def widen_narrow_terminal() -> None:
-    """Let a program write at least `LEAST_WIDTH` letters a line: tyro does not return from a help of three columns."""
+    """Set a width of at least `LEAST_WIDTH`, because tyro never returns from a help of three columns."""
     if shutil.get_terminal_size().columns < LEAST_WIDTH:
         os.environ["COLUMNS"] = str(LEAST_WIDTH)
 
@@ -201,11 +211,11 @@ B = TypeVar("B", bound=Sized)
 
 
 FIRST_S, LINE_S = 2.0, 30.0
-"""Where the output is no terminal: when the first line is printed, and how often further ones are."""
+"""Time of the first progress line, and period of further lines, if the output is not a terminal, s."""
 
 
 class Bar:
-    """A bar on the screen, or lines where the output is no terminal."""
+    """A progress bar on a terminal, or progress lines on other outputs."""
 
     def __init__(self, progress: Progress, total: float, unit: str) -> None:
         self.progress, self.total, self.unit, self.done = progress, total, unit, 0.0
@@ -214,7 +224,7 @@ class Bar:
         self.task = progress.add_task(self.count(), total=max(total, 1e-9))
 
     def count(self) -> str:
-        """How much is done, in whole numbers."""
+        """Return the progress as text, in integers."""
         return f"{int(self.done + 1e-6):,}/{self.total:,.0f} {self.unit}"
 
     def advance(self, amount: float = 1.0) -> None:
@@ -232,7 +242,7 @@ class Bar:
 
 @contextlib.contextmanager
 def bar(total: float, unit: str, quiet: bool = False) -> Iterator[Bar]:
-    """Context manager that shows a bar with the time that is left, on a terminal and below what is printed."""
+    """Context manager that shows a progress bar with the remaining time, below other output."""
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
     clock = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     console = terminal(stderr=True, quiet=quiet)
@@ -244,7 +254,7 @@ def bar(total: float, unit: str, quiet: bool = False) -> Iterator[Bar]:
 
 
 class CountedFile(io.RawIOBase):
-    """A file that tells a bar how much of it was read, MB."""
+    """A file that advances a progress bar by the MB read."""
 
     def __init__(self, file: BinaryIO, progress: Bar) -> None:
         self.file, self.progress = file, progress
@@ -257,14 +267,14 @@ class CountedFile(io.RawIOBase):
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[Callable[[BinaryIO], BinaryIO]]:
-    """Context manager that yields a function which puts a file behind a bar as long as the file at `path`."""
+    """Context manager with a progress bar for reading the file at `path`. It yields a function that wraps the file."""
     size = path.stat().st_size if path.is_file() else 0
     with bar(size / 1e6, "MB") as progress:
         yield lambda file: cast(BinaryIO, CountedFile(file, progress))
 
 
 def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
-    """The items, behind a bar that moves as each is done."""
+    """Yield items, and advance a progress bar after each."""
     with bar(total, unit) as progress:
         for item in items:
             yield item
@@ -272,13 +282,13 @@ def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
 
 
 class Reporting(Protocol):
-    """What reports its progress while it makes a batch."""
+    """An object that reports its progress within a batch."""
 
     on_progress: Callable[[float], object] | None
 
 
 def with_progress(batches: Iterable[B], total: int, arena: Reporting, quiet: bool) -> list[B]:
-    """Consume all batches of an arena's battles behind a bar that moves within batches, and return them."""
+    """Return all batches of an arena's battles, with a progress bar that also advances within batches."""
     consumed: list[B] = []
     done = 0
     with bar(total, "matches", quiet) as progress:

@@ -1,4 +1,4 @@
-"""Which Echelon this is, named by every file that it writes, and which versions of packages it runs with."""
+"""The version of Echelon, which every file that it writes contains, and versions of installed packages."""
 
 import importlib.metadata
 
@@ -6,7 +6,7 @@ VERSION = "1.0.0"
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package, empty without it."""
+    """Return the version of an installed package, an empty string if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Anti-missile systems (AMS): mechs that carry one shoot down homing shots nearby."""
+"""Anti-missile systems (AMS): a mech with an AMS shoots down hostile homing shots nearby."""
 
 import torch
 from torch import Tensor
@@ -12,12 +12,14 @@ from echelon.state import State
 
 
 def intercept(state: State, luck: Tensor, sim_model: SimModel) -> State:
-    """Each ready AMS tries to shoot down the nearest hostile guided shot within `Catalog.ams_vox`.
+    """Let each ready AMS try to shoot down the nearest hostile homing shot within `Catalog.ams_vox`.
 
-    A try succeeds with probability `ams_chance` and sets a cooldown of `ams_cooldown_s`.
+    A try succeeds with probability `ams_chance`. Each try sets the AMS cooldown to `ams_cooldown_s`.
 
     Args:
+        state: the state before.
         luck: `[B, N]` uniform samples in [0, 1), one per mech.
+        sim_model: constants of the battle.
     """
     mechs, shots, roster, catalog = state.mechs, state.shots, sim_model.roster, sim_model.catalog
     span, guards = roster.interceptable, roster.ams
@@ -28,7 +30,7 @@ def intercept(state: State, luck: Tensor, sim_model: SimModel) -> State:
     by_enemy = roster.hostile[guards][:, roster.shots.shooter[span]]  # [H, M]
     distance = length(shots.pos[:, None, span] - mechs.pos[:, guards, None])  # [B, H, M]
     threat = by_enemy & comes[:, None] & (distance <= catalog.ams_vox)
-    nearest, shot = torch.where(threat, distance, torch.inf).min(-1)  # ties: shooter, then slot
+    nearest, shot = torch.where(threat, distance, torch.inf).min(-1)  # ties go to the lowest slot
     tries = ready & nearest.isfinite()
     succeeds = tries & (luck[:, guards] < catalog.ams_chance)
 

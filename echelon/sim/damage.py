@@ -1,4 +1,4 @@
-"""Computes and applies all damage: the only module that lowers hp, leg hp and stability of mechs by hits."""
+"""Computes and applies all damage. No other module lowers the hp, leg hp or stability of mechs because of hits."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from echelon.state import Mechs, State
 
 @dataclass(frozen=True)
 class Strikes:
-    """Direct impacts: R rows, each of which hits at most one mech."""
+    """R rows of direct impacts. Each row hits at most one mech."""
 
     lands: Tensor
     """[B, R] bool: the row hit a mech."""
     target: Tensor
     """[B, R] int64: index of the mech that was hit."""
     direction: Tensor
-    """[B, R, 3] unit vector along the direction of travel."""
+    """[B, R, 3] unit vector, the direction of flight."""
     height: Tensor
-    """[B, R] vox, z of the impact."""
+    """[B, R] vox, z coordinate of the impact."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class Hits:
     leg_damage: Tensor
     """[B, N, N] leg hp, by shooter and target."""
     stability: Tensor
-    """[B, N] by target."""
+    """[B, N] loss of stability, by target."""
     heat: Tensor
     """[B, N] heat points, by target."""
     suppress: Tensor
     """[B, N] int32 substeps of suppression, by target."""
     came_from: Tensor
-    """[B, N, 2] by target: sum of vectors towards the origin of each hit, weighted by its damage."""
+    """[B, N, 2] by target: sum of the unit vectors towards the origins of the hits, weighted by their damage."""
     landed: Tensor
-    """[B, N, W] direct impacts, by shooter and weapon."""
+    """[B, N, W] number of direct impacts, by shooter and weapon."""
     by_weapon: Tensor
-    """[B, W, N] hp, by weapon of an enemy and target."""
+    """[B, W, N] hp, by enemy weapon and target."""
 
     def __add__(self, other: Hits) -> Hits:
-        """Combine the hits of one phase."""
+        """Return the combined hits: the maximum of `suppress`, and the sum of every other field."""
         added = [name for name in Hits.__dataclass_fields__ if name != "suppress"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in added}
         return Hits(**sums, suppress=self.suppress.maximum(other.suppress))
@@ -62,34 +62,34 @@ class Hits:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Hull damage dealt so far in a substep, without damage in excess of the remaining hp."""
+    """Hull damage dealt so far in a substep, in hp. Damage in excess of the remaining hp is not counted."""
 
     by_shooter: Tensor
-    """[B, N, N], by shooter and target."""
+    """[B, N, N] hp, by shooter and target."""
     by_weapon: Tensor
-    """[B, W, N], by weapon of an enemy and target."""
+    """[B, W, N] hp, by enemy weapon and target."""
 
     @property
     def killer(self) -> Tensor:
-        """[B, N] int64: by target the mech that dealt most damage, ties to the lowest index; `NO_MECH` if none did."""
+        """[B, N] int64: the mech that dealt most damage to each target. Ties go to the lowest index; else `NO_MECH`."""
         highest, shooter = self.by_shooter.max(1)
         return torch.where(highest > 0, shooter, NO_MECH)
 
     @property
     def deadliest(self) -> Tensor:
-        """[B, N] int64: by target the enemy weapon that dealt most damage, ties to the first; -1 if none did."""
+        """[B, N] int64: the enemy weapon that dealt most damage to each target. Ties go to the first; else -1."""
         highest, weapon = self.by_weapon.max(1)
         return torch.where(highest > 0, weapon, -1)
 
 
 def nothing_dealt(state: State) -> Dealt:
-    """Zero damage, for the start of a substep."""
+    """Return zero damage, for the start of a substep."""
     zero = no_hits(state)
     return Dealt(zero.damage, zero.by_weapon)
 
 
 def no_hits(state: State) -> Hits:
-    """Hits of a phase without any."""
+    """Return the `Hits` of a phase without impacts: all zero."""
     mechs, count = state.mechs, state.mechs.hp.shape[1]
     by_pair = torch.zeros_like(mechs.hp)[..., None].expand(-1, -1, count)
     return Hits(
@@ -112,7 +112,7 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
 
 
 def paint_factor(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted it."""
+    """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted the target."""
     indices = torch.arange(sim_model.roster.num_mechs, device=state.mechs.painter.device)
     painter = of_own_pack(state.mechs.painter, sim_model)  # [B, shooter, target]
     by_packmate = painted_by_pack(state, sim_model) & (painter != indices[:, None])
@@ -120,16 +120,16 @@ def paint_factor(state: State, sim_model: SimModel) -> Tensor:
 
 
 def direct_hit_damage(
-    sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, sim_model: SimModel
+    sources: DamageSources, strikes: Strikes, paint_factors: Tensor, state: State, sim_model: SimModel
 ) -> Hits:
-    """Effects of direct impacts. Hits from behind are multiplied by `rear_factor`; low ones hit the legs.
+    """Compute the effects of direct impacts. Hits from behind are multiplied by `rear_factor`; low hits are leg hits.
 
     A leg hit deals its full damage to the legs and half of it to the hull.
 
     Args:
         sources: damage sources of the R rows of `strikes`.
         strikes: the impacts.
-        marked: `paint_factor` of the substep.
+        paint_factors: `paint_factor` of the substep.
         state: the state before the phase.
         sim_model: constants of the battle.
     """
@@ -151,45 +151,47 @@ def direct_hit_damage(
     damage = sources.damage * factor
     hull_damage = spread(torch.where(at_legs, sim_model.rules.leg_hit_share * damage, damage))  # [B, R, N]
     return Hits(
-        damage=sources.by_shooter(hull_damage) * marked,
-        leg_damage=sources.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
+        damage=sources.by_shooter(hull_damage) * paint_factors,
+        leg_damage=sources.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * paint_factors,
         stability=exact.sum(spread(sources.stability * factor), 1),
         heat=exact.sum(spread(sources.target_heat.expand_as(damage)), 1),
-        # As floats: their maximum is vectorized on a CPU.
+        # The maximum of floats is vectorized on a CPU, the maximum of integers is not.
         suppress=spread(sources.suppress.expand_as(damage)).amax(1).to(torch.int32),
         came_from=sum_damage_by_direction(hull_damage, -strikes.direction[:, :, None, :2]),
         landed=sources.by_shooter(strikes.lands[..., None] * sources.weapon),
-        by_weapon=sources.by_weapon(hull_damage * marked[:, sources.shooter]),
+        by_weapon=sources.by_weapon(hull_damage * paint_factors[:, sources.shooter]),
     )
 
 
 def sum_damage_by_direction(damage: Tensor, towards: Tensor) -> Tensor:
-    """`[B, N, 2]` sum over rows of `damage [B, R, N]` times `towards`, which broadcasts to `[B, R, N, 2]`."""
+    """Return the `[B, N, 2]` sum over rows of `damage [B, R, N]` times `towards`, broadcast to `[B, R, N, 2]`."""
     # One axis at a time: a last dimension of size 2 prevents vectorization over mechs on a CPU.
     return torch.stack([exact.sum(damage * component, 1) for component in towards.unbind(-1)], -1)
 
 
 def splash(
-    sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, sim_model: SimModel
+    sources: DamageSources, exposed: Tensor, origin: Tensor, paint_factors: Tensor, state: State, sim_model: SimModel
 ) -> Hits:
-    """Effects of explosions on nearby mechs of both teams: a share of the damage, without a rear factor.
+    """Compute the effects of explosions on nearby mechs of both teams: damage times `splash_scale`, no rear factor.
 
     Args:
         sources: damage sources of the R explosions.
-        felt: `[B, R, N]` bool, mechs within the radius and not shielded by terrain.
-        origin: `[B, R, 3]` vox, the centres.
-        marked: `paint_factor` of the substep.
+        exposed: `[B, R, N]` bool, mechs within the radius and not shielded by terrain.
+        origin: `[B, R, 3]` vox, the centres of the explosions.
+        paint_factors: `paint_factor` of the substep.
         state: the state before the phase.
         sim_model: constants of the battle.
     """
     mechs = state.mechs
-    damage = torch.where(felt, (sources.damage * sources.splash_scale)[:, None], 0.0)
+    damage = torch.where(exposed, (sources.damage * sources.splash_scale)[:, None], 0.0)
     towards = unit(origin[:, :, None, :2] - mechs.pos[:, None, :, :2])  # [B, R, N, 2]
     zero = no_hits(state)
     return Hits(
-        damage=sources.by_shooter(damage) * marked,
+        damage=sources.by_shooter(damage) * paint_factors,
         came_from=sum_damage_by_direction(damage, towards),
-        by_weapon=sources.by_weapon(damage * marked[:, sources.shooter] * sim_model.roster.hostile[sources.shooter]),
+        by_weapon=sources.by_weapon(
+            damage * paint_factors[:, sources.shooter] * sim_model.roster.hostile[sources.shooter]
+        ),
         **{name: getattr(zero, name) for name in ("leg_damage", "stability", "heat", "suppress", "landed")},
     )
 
@@ -198,12 +200,12 @@ def apply(state: State, hits: Hits, dealt: Dealt, sim_model: SimModel) -> tuple[
     """Apply the hits of a phase to all mechs at once and credit kills.
 
     Damage in excess of the remaining hp is not counted. A kill is credited to the mech that dealt most damage to the
-    target in this substep, ties to the lowest index; an assist to the packmate that had painted it for the killer.
+    target in this substep; ties go to the lowest index. The packmate that had painted the target gets an assist.
 
     Args:
         state: the state before the hits.
         hits: hits of the phase.
-        dealt: damage counted before in this substep.
+        dealt: damage of the earlier phases of this substep.
         sim_model: constants of the battle.
 
     Returns:
@@ -231,13 +233,13 @@ def apply(state: State, hits: Hits, dealt: Dealt, sim_model: SimModel) -> tuple[
 
 
 def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, sim_model: SimModel) -> Mechs:
-    """The mechs after a phase's hits.
+    """Return the mechs after the hits of a phase.
 
     Args:
-        mechs: before them.
+        mechs: the mechs before the hits.
         hits: hits of the phase.
-        incoming: `[B, N]` hp, total damage by target.
-        removed: `[B, N]` hp, that damage clamped to the remaining hp.
+        incoming: `[B, N]` hp, total damage to each target.
+        removed: `[B, N]` hp, `incoming` clamped to the remaining hp.
         sim_model: constants of the battle.
     """
     hurt = mechs.alive & (incoming > 0)
@@ -254,7 +256,7 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, sim_mode
 
 
 def credited_kills(died: Tensor, dealt: Dealt, state: State, sim_model: SimModel) -> dict[str, Tensor]:
-    """Credit the kills of the mechs that `died`, `[B, N]` bool: what they add to the fields of `Tally`, by name."""
+    """Return the increments of `Tally` fields, keyed by field name, for the mechs that `died`, `[B, N]` bool."""
     mechs, roster, killer = state.mechs, sim_model.roster, dealt.killer
     indices = torch.arange(roster.num_mechs, device=died.device)
     weapons = torch.arange(dealt.by_weapon.shape[1], device=died.device)
@@ -275,29 +277,29 @@ def credited_kills(died: Tensor, dealt: Dealt, state: State, sim_model: SimModel
     }
 
 
-def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, sim_model: SimModel) -> State:
-    """Credit painters with the damage that their paint added to that of their packmates in a substep.
+def credit_paint(state: State, painter: Tensor, paint_factors: Tensor, dealt: Dealt, sim_model: SimModel) -> State:
+    """Credit each painter with the extra damage that its packmates dealt because of its paint in a substep.
 
     Args:
         state: the state after all damage of the substep.
-        painter: `[B, N, P]` int64, who had painted each mech for each pack when it was dealt.
-        marked: `paint_factor` of the substep.
+        painter: `[B, N, P]` int64, painter of each mech for each pack when the damage was dealt.
+        paint_factors: `paint_factor` of the substep.
         dealt: damage of the substep.
         sim_model: constants of the battle.
     """
     roster, tally = sim_model.roster, state.tally
     if not roster.painters:
         return state
-    bonus = formulas.owed_to_paint(dealt.by_shooter, marked)  # [B, shooter, target]
+    bonus = formulas.damage_by_paint(dealt.by_shooter, paint_factors)  # [B, shooter, target]
     by_pack = torch.stack([exact.sum(bonus[:, span], 1) for span in roster.packs], -1)  # [B, target, P]
     indices = torch.arange(roster.num_mechs, device=bonus.device)
-    # A painter is of the pack that it painted for.
+    # A painter belongs to the pack that it painted for.
     is_painter = of_own_pack(painter, sim_model) == indices[:, None]  # [B, N, target]
     credited = torch.where(is_painter, of_own_pack(by_pack, sim_model), 0.0)
     return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited, 2)))
 
 
 def apply_uncredited_damage(state: State, damage: Tensor) -> State:
-    """Apply `damage [B, N]` hp that is credited to no mech: lava and burning debris."""
+    """Apply the damage of lava and burning debris, `damage [B, N]` hp, which is credited to no mech."""
     mechs = state.mechs
     return state.replace(mechs=mechs.replace(hp=mechs.hp - damage.minimum(mechs.hp)))

@@ -1,4 +1,4 @@
-"""Electronic warfare: jamming (ECM), counter-measures (ECCM) and the resulting sensor quality."""
+"""Electronic warfare: jamming (ECM), counter-measures against jamming (ECCM) and the resulting sensor quality."""
 
 from dataclasses import dataclass
 
@@ -19,23 +19,26 @@ class Sensors:
     """Sensor state of every mech."""
 
     quality: Tensor
-    """[B, N] `blind_quality`, as of mechs that are shut down or dead, to `best_quality` of the rules."""
+    """[B, N] in `blind_quality` .. `best_quality`. Mechs that are shut down or dead have `blind_quality`."""
     jam: Tensor
-    """[B, N] 0..1 strength of the strongest enemy ECM at the mech."""
+    """[B, N] in 0..1, strength of the strongest enemy ECM at the position of the mech."""
 
 
 def heat_per_s(state: State, orders: Orders, sim_model: SimModel) -> Tensor:
-    """`[B, N]` heat points per second of active emitters."""
+    """Return the heat points per second of active emitters, `[B, N]`."""
     emits, catalog = is_running(state.mechs, sim_model), sim_model.catalog
     costs = catalog.ecm_heat_per_s, catalog.eccm_heat_per_s
     return emits * formulas.emission_heat_per_s(orders.ecm.float(), orders.eccm.float(), *costs)
 
 
 def sense(state: State, orders: Orders, distance: Tensor, sim_model: SimModel) -> Sensors:
-    """Sensor quality given the active emitters, whose strength falls off as 1 - distance / `Catalog.ewar_vox`.
+    """Compute the sensor quality given the active emitters. Their strength is 1 - distance / `Catalog.ewar_vox`.
 
     Args:
+        state: the current state.
+        orders: orders of all mechs.
         distance: `[B, N, N]` vox between hull centres.
+        sim_model: constants of the battle.
     """
     mechs, roster, rules = state.mechs, sim_model.roster, sim_model.rules
     blind = ~mechs.alive | is_shut_down(mechs, sim_model)

@@ -1,4 +1,4 @@
-"""Firing of weapons: beams hit immediately, the other weapons launch shots."""
+"""Firing of weapons. Beams hit immediately; the other weapons launch shots."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from echelon.sim.targeting import Aim, designate, shown_by_paint, take_aim
 from echelon.state import State
 
 Beams = dict[int, Tensor]
-"""For each beam weapon `[B, N]` int64: index of the mech hit by each mech's beam, `NO_MECH` if it did not fire."""
+"""Keyed by beam weapon: `[B, N]` int64, index of the mech hit by each mech's beam, `NO_MECH` if it did not fire."""
 
 
 @dataclass(frozen=True)
 class Pulls:
-    """Which weapons fire and at which target: all weapons, `[B, W, N]`, or the R carriers of one weapon, `[B, R]`."""
+    """Which weapons fire, and their targets. The shape is `[B, W, N]`, or `[B, R]` for the R carriers of one weapon."""
 
     fires: Tensor
     """bool: the weapon fires."""
     aimed: Tensor
-    """bool: there is a target."""
+    """bool: the weapon has a target."""
     target: Tensor
-    """int64: index of the target; 0 if there is none."""
+    """int64: index of the target; 0 without a target."""
 
     def of(self, weapon: int, guns: AimTable) -> Pulls:
-        """The rows `[B, R]` of the carriers of one weapon."""
+        """Return the rows `[B, R]` of the carriers of one weapon."""
         carriers = guns.carriers[weapon]
         fires, aimed, target = (field[:, weapon, carriers] for field in (self.fires, self.aimed, self.target))
         return Pulls(fires, aimed, target)
 
 
 def fire(
-    state: State, orders: Orders, vents: Tensor, beam_height: Tensor, marked: Tensor, sim_model: SimModel
+    state: State, orders: Orders, vents: Tensor, beam_height: Tensor, paint_factors: Tensor, sim_model: SimModel
 ) -> tuple[State, Hits, Beams]:
-    """Fire all weapons that are ordered to, based on the same state.
+    """Fire all weapons that have an order to fire. All weapons act on the same state.
 
     Args:
         state: the state before firing.
         orders: orders of all mechs.
         vents: `[B, N]` bool, mechs that vent in this substep and cannot fire.
         beam_height: `[B, N]` uniform samples in [0, 1) for the height at which beams hit.
-        marked: `damage.paint_factor` of the substep.
+        paint_factors: `damage.paint_factor` of the substep.
         sim_model: constants of the battle.
 
     Returns:
@@ -63,20 +63,20 @@ def fire(
     roster, guns = sim_model.roster, sim_model.roster.guns
     pulls = pull(state, orders, vents, sim_model)
     rays = {weapon: pulls.of(weapon, guns) for weapon in roster.rays if guns.exist(weapon)}
-    hits = beam_hits(list(rays.values()), beam_height, marked, state, sim_model)
+    hits = beam_hits(list(rays.values()), beam_height, paint_factors, state, sim_model)
     result = state
     for painter in roster.painters:
         result = paint(result, painter, rays[painter], sim_model) if painter in rays else result
     struck = torch.where(pulls.fires, pulls.target, NO_MECH)
     beams = {ray: struck[:, ray] for ray in rays}
     volleys = {w: volley(w, pulls.of(w, guns), state, sim_model) for w in roster.shells if guns.exist(w)}
-    return pay(launch(result, volleys, sim_model), pulls.fires, sim_model), hits, beams
+    return charge(launch(result, volleys, sim_model), pulls.fires, sim_model), hits, beams
 
 
 def pull(state: State, orders: Orders, vents: Tensor, sim_model: SimModel) -> Pulls:
     """Decide which weapons fire, and their targets.
 
-    Weapons that need a target, through a clear line or a lock, do not fire without one, at no cost; the others do.
+    A weapon that needs a clear line or a lock does not fire without a target, at no cost. Other weapons fire anyway.
     """
     mechs, guns = state.mechs, sim_model.roster.guns
     can_fire = is_running(mechs, sim_model) & ~vents
@@ -88,8 +88,8 @@ def pull(state: State, orders: Orders, vents: Tensor, sim_model: SimModel) -> Pu
     return Pulls(materialize(orders.fire & idle & can_fire[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 
-def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: State, sim_model: SimModel) -> Hits:
-    """Hits of beams, at a random height around the middle of their targets; `rays` in the order of the weapons."""
+def beam_hits(rays: list[Pulls], beam_height: Tensor, paint_factors: Tensor, state: State, sim_model: SimModel) -> Hits:
+    """Compute the hits of beams at a random height around the middle of their targets; `rays` in weapon order."""
     if not rays:
         return no_hits(state)
     mechs, sources = state.mechs, sim_model.roster.beams
@@ -97,26 +97,27 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: Sta
     middle, half_height = of_target(mechs.pos[..., 2], target), sim_model.roster.half_size[:, 2][target]
     height = formulas.beam_height(middle, beam_height[:, sources.shooter], half_height, BEAM_SPREAD, 1)
     direction = unit(of_target(mechs.pos, target) - mechs.pos[:, sources.shooter])
-    return direct_hit_damage(sources, Strikes(fires, target, direction, height), marked, state, sim_model)
+    return direct_hit_damage(sources, Strikes(fires, target, direction, height), paint_factors, state, sim_model)
 
 
 def paint(state: State, weapon: int, rays: Pulls, sim_model: SimModel) -> State:
-    """Mark painted targets for the pack of the painter; of several painters of a pack the lowest index is stored.
+    """Mark painted targets for the pack of the painter. If several mechs of a pack paint one target, store the first.
 
     Args:
         state: the state before.
-        weapon: the weapon that paints.
-        rays: what its carriers do.
+        weapon: index of the painting weapon.
+        rays: which carriers of the weapon fire, and their targets.
         sim_model: constants of the battle.
     """
     mechs, roster = state.mechs, sim_model.roster
-    shooter, nobody = roster.guns.carriers[weapon], roster.num_mechs
-    indices = torch.arange(nobody, device=shooter.device)
+    shooter, no_painter = roster.guns.carriers[weapon], roster.num_mechs
+    indices = torch.arange(no_painter, device=shooter.device)
     is_painted = rays.fires[..., None] & (rays.target[..., None] == indices)  # [B, R, N]
-    painters = materialize(torch.where(is_painted, shooter[:, None], nobody))
-    other_packs = [torch.where(roster.pack[shooter] == pack, 0, nobody)[:, None] for pack in range(roster.num_packs)]
+    painters = materialize(torch.where(is_painted, shooter[:, None], no_painter))
+    packs = range(roster.num_packs)
+    other_packs = [torch.where(roster.pack[shooter] == pack, 0, no_painter)[:, None] for pack in packs]
     by = torch.stack([painters.maximum(excluded).amin(1) for excluded in other_packs], -1)  # [B, N, P]
-    painted = by < nobody
+    painted = by < no_painter
     return state.replace(
         mechs=mechs.replace(
             paint=torch.where(painted, sim_model.rules.substeps(sim_model.catalog.paint_s), mechs.paint).to(
@@ -128,7 +129,7 @@ def paint(state: State, weapon: int, rays: Pulls, sim_model: SimModel) -> State:
 
 
 def volley(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> Volley:
-    """Shots launched by the carriers of a weapon, by its guidance; homing ones alone keep their target."""
+    """Return the shots launched by the carriers of a weapon. Only homing shots store their target."""
     spec, rules = sim_model.roster.weapons[weapon], sim_model.rules
     is_homing = spec.guidance == "homing"
     if spec.effect == "cloud" and not is_homing:
@@ -142,17 +143,17 @@ def volley(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> Voll
 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` bool: weapons of the row can lock on the column, through paint or a clear line at short range."""
+    """`[B, N, N]` bool: weapons of the row's mech can lock on the column's mech, by paint or a short clear line."""
     quality = ewar.sense(state, orders, aim.distance, sim_model).quality
     on_sight = line & (aim.distance <= sim_model.catalog.sight_lock_vox)
     return shown_by_paint(state, quality, sim_model) | on_sight
 
 
 def missiles(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Where homing shots start, above the hull, and their course, lofted: they turn to their target.
+    """Compute the start positions of homing shots, above the hull, and their lofted initial directions.
 
     Returns:
-        `[B, R, 3]` vox and unit vectors, as do `kinetic` and `smoke`.
+        `[B, R, 3]` vox, and `[B, R, 3]` unit vectors.
     """
     shooter, mechs = sim_model.roster.guns.carriers[weapon], state.mechs
     origin = mechs.pos[:, shooter]
@@ -163,9 +164,9 @@ def missiles(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tu
 
 
 def kinetic(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Linear and ballistic shots fly at their target, or straight ahead without one.
+    """Compute start positions and directions of linear and ballistic shots: at their target, or straight ahead.
 
-    A ballistic one is aimed above its target by its drop, see `slug_drop`.
+    A ballistic shot is aimed above its target by its drop; see `slug_drop`. Returns as in `missiles`.
     """
     spec, shooter, mechs = sim_model.roster.weapons[weapon], sim_model.roster.guns.carriers[weapon], state.mechs
     muzzle = mechs.pos[:, shooter] + sim_model.roster.muzzle[shooter]
@@ -177,8 +178,10 @@ def kinetic(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tup
 
 
 def smoke(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor, Tensor]:
-    """Shots that leave clouds fly horizontally to the position of their target, or straight ahead without one; also
-    their `[B, R]` s of flight."""
+    """Compute start positions, directions and flight times, `[B, R]` s, of shots that leave clouds.
+
+    They fly horizontally to the position of their target, or straight ahead without one.
+    """
     spec, shooter, mechs = sim_model.roster.weapons[weapon], sim_model.roster.guns.carriers[weapon], state.mechs
     pos = mechs.pos[:, shooter]
     upward = up(pos.device)
@@ -189,12 +192,12 @@ def smoke(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple
 
 
 def level(course: Tensor) -> Tensor:
-    """Append z = 0: `[..., 2]` to `[..., 3]`."""
+    """Append z = 0 to vectors: `[..., 2]` to `[..., 3]`."""
     return torch.nn.functional.pad(course, (0, 1))
 
 
-def pay(state: State, fired: Tensor, sim_model: SimModel) -> State:
-    """Add the heat, cooldowns and shot counts of the weapons `fired`, `[B, W, N]` bool."""
+def charge(state: State, fired: Tensor, sim_model: SimModel) -> State:
+    """Add the heat, cooldowns and shot counts of the weapons that fired; `fired` is `[B, W, N]` bool."""
     mechs, rules = state.mechs, sim_model.rules
     heat, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))
     for weapon, (spec, timer) in enumerate(zip(sim_model.roster.weapons, sim_model.roster.timers, strict=True)):

@@ -1,4 +1,4 @@
-"""Stability, falling and standing up again."""
+"""Stability: mechs fall and stand up again."""
 
 import torch
 
@@ -9,10 +9,10 @@ from echelon.state import State
 
 
 def update_footing(state: State, sim_model: SimModel) -> State:
-    """Advance falls: mechs without stability fall, and stand up after `fall_s` with `risen_stability` of it; others
-    regain it.
+    """Update stability and falls of all mechs.
 
-    Regeneration per second is `stability_regen_per_s` times the larger of `least_regeneration` and 1 - unsteadiness.
+    A mech at zero stability falls, and stands up after `fall_s` with `risen_stability` of its maximum. Standing mechs
+    regain `stability_regen_per_s` times the larger of `least_regeneration` and 1 - unsteadiness.
     """
     rules, mechs = sim_model.rules, state.mechs
     cap = rules.stability_cap * either(mechs.legged, rules.legged_stability, 1.0)

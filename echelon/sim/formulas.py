@@ -1,8 +1,7 @@
-"""The arithmetic of one mech, shot or pair, written once for both forms of a decision.
+"""Formulas for one mech, shot or pair, shared by the dense systems and the loops.
 
-Functions take numbers and tensors alike: the dense systems give them tensors, the loops the float32 of a record. So
-they neither branch nor compute with a number of their own, of which numba would make a float64: `one` and `half` are
-arguments, and flags are 0 or 1.
+Dense systems pass tensors, loops pass float32 scalars. So these functions have no branches and no numeric literals:
+numba would make a literal a float64. Constants such as `one` and `half` are arguments, and flags are 0 or 1.
 """
 
 from typing import Any
@@ -12,29 +11,29 @@ Number = Any
 
 
 def sink_per_s(base_per_s: Number, vents: Number, vent_factor: Number, one: Number) -> Number:
-    """Heat points that a mech loses a second, `vent_factor` times more if it vents."""
+    """Return the heat points lost per second, times 1 + `vent_factor` if the mech vents."""
     return base_per_s * (one + vent_factor * vents)
 
 
 def jet_heat(thrust: Number, heat_per_s: Number, dt_s: Number) -> Number:
-    """Heat points of jets in a substep."""
+    """Return the heat points that jets add in a substep."""
     return thrust * heat_per_s * dt_s
 
 
 def emission_heat_per_s(ecm: Number, eccm: Number, ecm_heat_per_s: Number, eccm_heat_per_s: Number) -> Number:
-    """Heat points a second of active emitters."""
+    """Return the heat points per second of active emitters."""
     return ecm_heat_per_s * ecm + eccm_heat_per_s * eccm
 
 
 def ground_heat_per_s(
     lava: Number, debris: Number, water: Number, lava_per_s: Number, debris_share: Number, water_per_s: Number
 ) -> Number:
-    """Heat points a second of what a mech stands on; burning debris is `debris_share` of lava."""
+    """Return the heat points per second of the ground; burning debris counts as `debris_share` of lava."""
     return lava_per_s * (lava + debris_share * debris) + water_per_s * water
 
 
 def ground_damage_per_s(lava: Number, debris: Number, lava_per_s: Number, debris_share: Number) -> Number:
-    """hp a second of what a mech stands on; burning debris is `debris_share` of lava."""
+    """Return the damage of the ground in hp per second; burning debris counts as `debris_share` of lava."""
     return lava_per_s * (lava + debris_share * debris)
 
 
@@ -46,70 +45,70 @@ def unsteadiness(
     walking_share: Number,
     suppressed_share: Number,
 ) -> Number:
-    """Share of the regeneration of stability that is lost."""
+    """Return the lost share of stability regeneration."""
     return legged_share * legged + walking_share * walks + suppressed_share * suppressed
 
 
 def turned(yaw: Number, turn: Number, yaw_rate: Number, dt_s: Number) -> Number:
-    """rad after a substep, before it is wrapped."""
+    """Return the yaw after a substep in rad, not wrapped."""
     return yaw + turn * yaw_rate * dt_s
 
 
 def pace(max_speed: Number, leg_factor: Number, water_factor: Number) -> Number:
-    """vox/s of a full throttle."""
+    """Return the speed at full throttle in vox/s."""
     return max_speed * leg_factor * water_factor
 
 
 def lift(thrust: Number, jet: Number, leg_factor: Number) -> Number:
-    """vox/s² upward of jets."""
+    """Return the upward acceleration of jets in vox/s²."""
     return thrust * jet * leg_factor
 
 
 def climb_rate(vel_z: Number, lift: Number, gravity: Number, dt_s: Number) -> Number:
-    """vox/s upward after a substep of jets and gravity."""
+    """Return the upward velocity in vox/s after a substep of jets and gravity."""
     return vel_z + (lift - gravity) * dt_s
 
 
 def homed(vel: Number, wanted: Number, keep: Number, turn: Number) -> Number:
-    """Velocity along an axis of a shot that turns to its target by a share `turn`, and keeps the rest."""
+    """Return one axis of a homing shot's velocity: `keep` of its old value plus `turn` of the wanted one."""
     return keep * vel + turn * wanted
 
 
 def drop(flight_s: Number, half_gravity: Number) -> Number:
-    """vox that a ballistic shot falls: g t² / 2."""
+    """Return the drop of a ballistic shot in vox: g t² / 2."""
     return half_gravity * (flight_s * flight_s)
 
 
 def beam_height(middle: Number, luck: Number, half_height: Number, spread: Number, one: Number) -> Number:
-    """z at which a beam hits a hull, by a number in 0..1; `spread` of the half height about its middle."""
+    """Return the z at which a beam hits a hull: `middle` ± `spread` half heights, for a sample `luck` in 0..1."""
     return middle + (luck + luck - one) * spread * half_height
 
 
 def knee_height(middle: Number, half_height: Number, knee: Number) -> Number:
-    """z below which a hit is one of the legs."""
+    """Return the z below which a hit is a leg hit."""
     return middle - half_height * knee
 
 
-def owed_to_paint(dealt: Number, marked: Number) -> Number:
-    """hp of the damage dealt that are owed to paint, which multiplied it by `marked`."""
-    return dealt - dealt / marked
+def damage_by_paint(dealt: Number, factor: Number) -> Number:
+    """Return the part of the damage `dealt` that paint added by multiplying the damage by `factor`."""
+    return dealt - dealt / factor
 
 
 def sensor_quality(jam: Number, clear: Number, jam_loss: Number, eccm_gain: Number, one: Number) -> Number:
-    """Quality of sensors, before it is bounded, by the strongest ECM and the strongest ECCM at a mech."""
+    """Return the unclamped sensor quality, given the strongest ECM (`jam`) and ECCM (`clear`) at a mech."""
     return one - jam_loss * jam + eccm_gain * clear
 
 
 def projects_between(a: Number, b: Number, apart: Number, radius_sq: Number, half: Number) -> Number:
-    """Whether a cloud beside the segment between two mechs is within its radius of it.
+    """Return True if a cloud projects onto the segment between two mechs and lies within its radius of the segment.
 
-    With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the cloud
-    projects inside the segment where s = (a + d - b) / 2 is within 0..d, and is then a - s² / d away, squared.
+    a, b and d = `apart` are squared distances: cloud to first mech, cloud to second mech, and between the mechs. The
+    cloud projects inside the segment if s = (a + d - b) / 2 is in 0..d. Its squared distance is then a - s² / d.
     """
     projection = half * (a + apart - b)
     return (projection > 0) & (projection < apart) & ((a - radius_sq) * apart < projection * projection)
 
 
 def loudness(noise: Number, distance: Number, cover: Number, one: Number) -> Number:
-    """How loud a noise is some vox away, times a factor for what lies between."""
+    """Return the loudness of a noise at a distance in vox, times the factor `cover` of obstacles in between."""
     return noise / (one + distance * distance) * cover

@@ -1,4 +1,4 @@
-"""Heat and damage from sources other than weapons: emitters and ground materials."""
+"""Heat and damage that weapons do not cause: emitters and ground materials."""
 
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
@@ -10,7 +10,7 @@ from echelon.state import State
 
 
 def apply_hazards(state: State, orders: Orders, sim_model: SimModel) -> State:
-    """Apply the heat of ECM and ECCM, and heat and damage of lava, debris and water under each mech."""
+    """Apply the heat of ECM and ECCM, and the heat and damage of lava, debris and water under each mech."""
     rules, mechs = sim_model.rules, state.mechs
     material = standing_on(state, sim_model)
     lava = is_material(material, Material.LAVA).float()

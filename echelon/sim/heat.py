@@ -9,17 +9,17 @@ from echelon.state import Mechs, State
 
 
 def is_shut_down(mechs: Mechs, sim_model: SimModel) -> Tensor:
-    """`[B, N]` bool: heat above the hull's capacity."""
+    """`[B, N]` bool: the heat is above the hull's capacity."""
     return mechs.heat > sim_model.roster.heat_cap
 
 
 def is_running(mechs: Mechs, sim_model: SimModel) -> Tensor:
-    """`[B, N]` bool: alive, not shut down, not fallen. Other mechs ignore their orders."""
+    """`[B, N]` bool: the mech is alive, not shut down and not fallen. Other mechs ignore their orders."""
     return mechs.alive & ~is_shut_down(mechs, sim_model) & (mechs.fallen == 0)
 
 
 def is_venting(state: State, orders: Orders, sim_model: SimModel) -> Tensor:
-    """`[B, N]` bool: vents heat in this substep and cannot fire."""
+    """`[B, N]` bool: the mech vents heat in this substep and cannot fire."""
     return orders.vent & is_running(state.mechs, sim_model)
 
 
@@ -30,9 +30,9 @@ def bounded(heat: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def dissipate_heat(state: State, vents: Tensor, sim_model: SimModel) -> State:
-    """Dissipate heat, at 1 + `vent_factor` times the normal rate for mechs that vent, `vents [B, N]` bool.
+    """Dissipate heat and count venting time.
 
-    The time that they vent is counted.
+    Mechs that vent (`vents [B, N]` bool) dissipate at 1 + `vent_factor` times the normal rate.
     """
     rules = sim_model.rules
     sink_per_s = formulas.sink_per_s(sim_model.roster.heat_sink_per_s, vents.float(), rules.vent_factor, 1)  # [B, N]

@@ -1,4 +1,4 @@
-"""Constants of the simulation, shared by all battles and substeps."""
+"""Constants of the simulation. All battles and substeps share them."""
 
 from dataclasses import dataclass
 
@@ -14,21 +14,21 @@ from echelon.state import Maps
 
 @dataclass(frozen=True)
 class SimModel:
-    """Config, roster and maps: the constants that systems read in addition to the state."""
+    """Constants that systems read in addition to the state: config, roster and maps."""
 
     config: EnvConfig
     roster: Roster
     maps: Maps
     size: Tensor
-    """[3] vox, the map along x, y, z."""
+    """[3] vox, size of the map along x, y, z."""
     material_hp: Tensor
     """[M] hp of a voxel; infinite for indestructible materials."""
     reach_vox: float
-    """Upper bound of the distance a shot flies in a substep, with the fall of ballistic ones included."""
+    """Upper bound of the distance a shot flies in a substep, in vox, including the fall of ballistic shots."""
     leaf_rounds: tuple[Tensor, ...]
-    """Entry k - 1: slots of shots that may cross k grid planes of an axis per substep. Empty without foliage."""
+    """Entry k - 1 lists the shot slots that may cross k grid planes of an axis per substep. Empty without foliage."""
     leaf_reach: Tensor
-    """[S] int64: maximum number of grid planes of an axis that the shot of a slot crosses per substep."""
+    """[S] int64: maximum number of grid planes of an axis that the shot in each slot crosses per substep."""
 
     @property
     def rules(self) -> RulesConfig:
@@ -42,13 +42,13 @@ class SimModel:
 
 
 def flown_by_slot(roster: Roster, rules: RulesConfig) -> Tensor:
-    """`[S]` vox that the shot of each slot flies in a substep at most."""
+    """Return the maximum distance that the shot in each slot flies in a substep, `[S]` vox."""
     by_weapon = [spec.flown_vox(rules.gravity_vox_per_s2, rules.dt_s) for spec in roster.weapons]
     return torch.tensor(by_weapon, dtype=torch.float32, device=roster.hull.device)[roster.shots.weapon.argmax(-1)]
 
 
 def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
-    """Build the constants on the device of `roster`. Synchronizes with the host; runs once, before play."""
+    """Build the constants on the device of `roster`. Synchronizes with the host, so call it once, before play."""
     world, device = config.world, roster.hull.device
     rules = config.rules
     flown_vox = flown_by_slot(roster, rules)

@@ -1,4 +1,4 @@
-"""Walking, turning, jets and gravity, against terrain and against other hulls."""
+"""Movement of mechs: walking, turning, jets, gravity, and collisions with terrain and other hulls."""
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ def move(state: State, orders: Orders, priority: Tensor, sim_model: SimModel) ->
     Args:
         state: the state before the movement.
         orders: orders of all mechs.
-        priority: `[B, N]`, sampled every substep; of two hulls that would overlap, the one with lower priority stays.
+        priority: `[B, N]` float32, sampled every substep. If two hulls would overlap, the lower priority stays.
         sim_model: constants of the battle.
     """
     state = steer(state, orders, sim_model)
@@ -29,10 +29,10 @@ def move(state: State, orders: Orders, priority: Tensor, sim_model: SimModel) ->
 
 
 def travel(state: State, priority: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Positions and velocities `[B, N, 3]` after moving along x, y and z in turn."""
+    """Return positions and velocities, `[B, N, 3]`, after moving along x, y and z in turn."""
     pos, vel = state.mechs.pos, state.mechs.vel
     for axis in range(3):
-        pos, vel = go(axis, pos, vel, priority, state, sim_model)
+        pos, vel = move_axis(axis, pos, vel, priority, state, sim_model)
     return pos, vel
 
 
@@ -60,14 +60,14 @@ def steer(state: State, orders: Orders, sim_model: SimModel) -> State:
     return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 
-def go(
+def move_axis(
     axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, sim_model: SimModel
 ) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
-    The candidate position is level, or `step_up_vox` higher if terrain blocks the level one, or the old one if both
-    are blocked. A mech stays if its candidate box overlaps the old box of another mech, or the candidate box of a mech
-    with higher priority, even if that one stays too.
+    The candidate position is level. If terrain blocks it, the candidate is `step_up_vox` higher; if that is blocked
+    too, the old position. A mech stays if its candidate box overlaps the old box of another mech, or the candidate box
+    of a mech with higher priority, even if that mech stays too.
     """
     roster, alive, solid = sim_model.roster, state.mechs.alive, state.terrain.solid
     flat, stopped = within_map(axis, pos, vel, sim_model)
@@ -91,7 +91,7 @@ def go(
 
 
 def within_map(axis: int, pos: Tensor, vel: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Positions after one substep along `axis`, clamped to the map, and `[B, N]` bool, which were clamped."""
+    """Return positions after one substep along `axis`, clamped to the map, and a `[B, N]` bool mask of clamped ones."""
     world, half = sim_model.config.world, sim_model.roster.half_size[:, axis]
     size = (world.size_x, world.size_y, world.size_z)[axis]
     moved = pos[..., axis] + vel[..., axis] * sim_model.rules.dt_s
@@ -102,10 +102,10 @@ def within_map(axis: int, pos: Tensor, vel: Tensor, sim_model: SimModel) -> tupl
 
 
 def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
-    """`[B, N]` bool: mechs that must stay so that no two hulls overlap.
+    """Return a `[B, N]` bool mask of the mechs that must stay, which keeps hulls from overlapping.
 
-    Those are the mechs whose chosen box overlaps the old box of another living mech, or the chosen box of one with
-    higher priority; of equal priorities the lower index moves. Touching boxes do not overlap.
+    A mech stays if its chosen box overlaps the old box of another living mech, or the chosen box of a mech with higher
+    priority. If priorities are equal, the lower index moves. Touching boxes do not overlap.
 
     Args:
         old, chosen: `[B, N, 3]` float32 vox, current and candidate centres of the hulls.
@@ -122,8 +122,10 @@ def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
 
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor, half_a: Tensor | None = None) -> Tensor:
-    """`[B, N, N]` bool: the box of mech i at `pos_a` overlaps that of mech j at `pos_b`, `[B, N, 3]` vox each; `half_a`
-    is half the size of the former, where they are others than the latter."""
+    """Return `[B, N, N]` bool: the box of mech i at `pos_a` overlaps the box of mech j at `pos_b`.
+
+    Positions are `[B, N, 3]` vox. `half_a` is half the size of the boxes at `pos_a`; `half_size` by default.
+    """
     limits = axes((half_size if half_a is None else half_a)[:, None] + half_size)
     gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
     return (gaps[0] < limits[0]) & (gaps[1] < limits[1]) & (gaps[2] < limits[2])

@@ -1,7 +1,7 @@
-"""Changes of the terrain: shots destroy voxels and foliage, destroyed mechs leave wrecks.
+"""Changes of the terrain: shots destroy voxels and foliage, and destroyed mechs leave wrecks.
 
-These functions write `state.terrain` in place. The order of scattered writes does not matter: columns change by integer
-additions with each bit once, and rows with the same voxel write the same value to it.
+These functions write `state.terrain` in place. The order of scattered writes does not matter: each bit of a column is
+added at most once, and rows with the same voxel write the same value.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from echelon.state import Mechs, State
 
 
 def damage_voxels(state: State, impacts: Impacts, sim_model: SimModel) -> State:
-    """Impacts damage the voxel they hit, which becomes air at 0 hp; foliage is removed along the path of a shot."""
+    """Damage the voxels that shots hit; a voxel at 0 hp becomes air. Remove the foliage along the paths of shots."""
     if not sim_model.config.features.destruction:
         return state
     clear_foliage(state, impacts, sim_model)
@@ -45,7 +45,7 @@ def damage_voxels(state: State, impacts: Impacts, sim_model: SimModel) -> State:
     damage = terrain.damage[battle, z, y, x].to(bite.dtype)
     hp = sim_model.material_hp[material_at(state, sim_model, x, y, z).long()]
     broken = (bite > 0) & (damage + bite >= hp)
-    # The damage of a broken voxel is reset, because a wreck may refill it; indestructible ones store none.
+    # Reset the damage of a broken voxel, because a wreck may refill it. Indestructible voxels store no damage.
     worn = torch.where(broken | hp.isinf(), 0.0, damage + bite)
     terrain.damage.index_put_((battle, z, y, x), worn.to(torch.uint8))
     breaks = first & broken
@@ -56,7 +56,7 @@ def damage_voxels(state: State, impacts: Impacts, sim_model: SimModel) -> State:
 
 
 def clear_foliage(state: State, impacts: Impacts, sim_model: SimModel) -> None:
-    """Remove the foliage that shots passed: at their start and in every voxel they entered."""
+    """Remove the foliage at the start of each shot and in every voxel that the shot entered."""
     if not sim_model.leaf_rounds:
         return
     terrain, muzzle = state.terrain, voxel_behind(impacts.start, impacts.direction, sim_model)
@@ -65,7 +65,7 @@ def clear_foliage(state: State, impacts: Impacts, sim_model: SimModel) -> None:
 
 
 def voxel_behind(point: Tensor, direction: Tensor, sim_model: SimModel) -> Voxel:
-    """`[B, S]` int64 x, y, z of the voxel just behind a point along `direction`, clamped to the map."""
+    """Return x, y, z, `[B, S]` int64, of the voxel just beyond a point along `direction`, clamped to the map."""
     world = sim_model.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)
     return x.clamp(0, world.size_x - 1), y.clamp(0, world.size_y - 1), z.clamp(0, world.size_z - 1)
@@ -84,7 +84,7 @@ def clear_leaves(
 
     Args:
         opaque, solid: `[B, Y, X]` int32, bit z set where a voxel is opaque, or solid.
-        muzzle: `[B, S]` int64 x, y, z of a voxel that each shot passes at its start.
+        muzzle: `[B, S]` int64 x, y, z of the voxel at the start of each shot.
         start, end: `[B, S, 3]` float32 vox, ends of the path of each shot.
         flew: `[B, S]` bool, the shots that fly.
         slots_by_plane: entry k - 1 lists the shots that may cross k grid planes of an axis, `[K]` int64.
@@ -99,7 +99,7 @@ def clear_leaves(
 
 
 def clear_voxels(opaque: Tensor, solid: Tensor, voxel: Voxel, passes: Tensor) -> None:
-    """Remove the leaves of the voxels `[B, R]` that shots pass, `[B, R]` bool, from `opaque` in place."""
+    """Remove foliage from `opaque`, in place, at the voxels `[B, R]` where `passes`, `[B, R]` bool, is set."""
     x, y, z = voxel
     bit = torch.ones_like(z, dtype=torch.int32) << z.int()
     is_leaf = (columns_at(opaque, x, y) & ~columns_at(solid, x, y) & bit) != 0
@@ -117,7 +117,7 @@ def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tenso
         weight: `[S]` float32.
 
     Returns:
-        `[B, S]` float32 sums, and `[B, S]` bool, whether a row is the first counted one with its voxel.
+        `[B, S]` float32 sums, and `[B, S]` bool, true for the first counted row of each voxel.
     """
     is_same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
     row = torch.arange(voxel.shape[1], device=voxel.device)
@@ -128,13 +128,13 @@ def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tenso
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, sim_model: SimModel) -> State:
     """Turn a destroyed mech into rubble one voxel high, which any hull can step onto.
 
-    It lies under the mech's box on the ground, or on what stands there, but never on another wreck; only in air and
-    dirt, and not where a living mech is. At most one wreck per battle and substep, by highest priority; others follow
-    in later substeps.
+    Rubble fills air or dirt on top of the highest solid voxel under the mech's box. It never fills a voxel of another
+    wreck or of a living mech, or one on top of a wreck. At most one wreck per battle and substep is laid, by highest
+    priority; other wrecks follow in later substeps.
 
     Args:
         state: the current state; its terrain is changed in place.
-        luck: `[B, N]` uniform samples in [0, 1): below `wreck_chance` the wreck is solid, else it burns.
+        luck: `[B, N]` uniform samples in [0, 1). Below `wreck_chance` the wreck is solid, otherwise it burns.
         priority: `[B, N]` as in `movement.move`.
         sim_model: constants of the battle.
     """
@@ -144,7 +144,7 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, sim_model: SimModel
     is_due, index = next_wreck(state.mechs, priority)
     boxes = HullBoxes(*hull_cells(state.mechs.pos, roster.half_size), height_bits(state.mechs.pos, roster.half_size))
     x, y, in_box, tall = box_of(index, boxes, sim_model)
-    filled = taken_bits(x, y, state, sim_model) | living_bits(x, y, state.mechs.alive, boxes)
+    filled = occupied_bits(x, y, state, sim_model) | living_bits(x, y, state.mechs.alive, boxes)
     resting = resting_bits(columns_at(terrain.solid, x, y), tall)
     piled = resting & columns_at(terrain.rubble, x, y) << 1
     bits = torch.where(in_box & is_due, resting & ~filled & ~piled, 0)  # [B, 25]
@@ -158,7 +158,14 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, sim_model: SimModel
 
 
 def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
-    """`[B, R]` int32 bit of each column `solid [B, R]` above its highest solid voxel below those of `tall [B, 1]`."""
+    """Return the lowest free bit of each column below a hull, `[B, R]` int32.
+
+    This is the bit above the highest solid voxel, among the voxels below the hull.
+
+    Args:
+        solid: `[B, R]` int32 bit columns.
+        tall: `[B, 1]` int32, bits that the hull occupies in a column.
+    """
     below = solid & (tall & -tall) - 1
     for shift in (1, 2, 4, 8, 16):
         below = below | below >> shift
@@ -166,7 +173,7 @@ def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
 
 
 def next_wreck(mechs: Mechs, priority: Tensor) -> tuple[Tensor, Tensor]:
-    """`[B, 1]` bool, whether a destroyed mech has no wreck yet, and `[B, 1]` int64, the one of highest priority."""
+    """Return whether a destroyed mech has no wreck yet, `[B, 1]` bool, and the first such mech, `[B, 1]` int64."""
     is_due = ~mechs.alive & ~mechs.wrecked
     rank, index = torch.where(is_due, priority, -1.0).max(1, keepdim=True)
     return rank >= 0, index
@@ -176,17 +183,26 @@ class HullBoxes(NamedTuple):
     """Voxels occupied by hulls; `[B, N, 25]` by ground cell unless stated otherwise."""
 
     x: Tensor
-    """int64."""
+    """int64 x of each cell."""
     y: Tensor
-    """int64."""
+    """int64 y of each cell."""
     touched: Tensor
-    """bool: the cell belongs to the hull and is not a repetition."""
+    """bool: the cell belongs to the hull and is not padding."""
     tall: Tensor
-    """[B, N] int32 bits of the occupied heights of a column."""
+    """[B, N] int32, bits of the heights that the hull occupies in a column."""
 
 
 def box_of(who: Tensor, boxes: HullBoxes, sim_model: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`HullBoxes` of one mech per battle, `who [B, 1]` int64, clamped to the map: `[B, 25]` each and `[B, 1]` bits."""
+    """Return the fields of `HullBoxes` for one mech per battle, clamped to the map.
+
+    Args:
+        who: `[B, 1]` int64, index of the mech.
+        boxes: boxes of all mechs.
+        sim_model: constants of the battle.
+
+    Returns:
+        x, y and touched, `[B, 25]` each, and tall, `[B, 1]`.
+    """
     world = sim_model.config.world
     index = who[..., None].expand(-1, -1, boxes.x.shape[-1])
     x = boxes.x.gather(1, index).squeeze(1).clamp(0, world.size_x - 1)
@@ -194,8 +210,8 @@ def box_of(who: Tensor, boxes: HullBoxes, sim_model: SimModel) -> tuple[Tensor, 
     return x, y, boxes.touched.gather(1, index).squeeze(1), boxes.tall.gather(1, who)
 
 
-def taken_bits(x: Tensor, y: Tensor, state: State, sim_model: SimModel) -> Tensor:
-    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that are neither air nor dirt."""
+def occupied_bits(x: Tensor, y: Tensor, state: State, sim_model: SimModel) -> Tensor:
+    """Return the bits of voxels that are neither air nor dirt, `[B, R]` int32, at cells `x`, `y` `[B, R]`."""
     terrain = state.terrain
     return (
         columns_at(terrain.solid, x, y)
@@ -206,7 +222,7 @@ def taken_bits(x: Tensor, y: Tensor, state: State, sim_model: SimModel) -> Tenso
 
 
 def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor:
-    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` occupied by mechs that are `alive [B, N]`."""
+    """Return the bits that mechs in `alive`, `[B, N]` bool, occupy at cells `x`, `y` `[B, R]`: `[B, R]` int32."""
     low_x, low_y, high_x, high_y = boxes.x[..., :1], boxes.y[..., :1], boxes.x[..., -1:], boxes.y[..., -1:]
     overlaps = (
         alive[..., None]
@@ -219,7 +235,7 @@ def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor
 
 
 def any_bit(columns: Tensor) -> Tensor:
-    """`[B, R]` int32: bitwise or over dimension 1 of `[B, N, R]`, by pairwise reduction."""
+    """Return the bitwise or over dimension 1 of `[B, N, R]`, `[B, R]` int32, by pairwise reduction."""
     while columns.shape[1] > 1:
         half = (columns.shape[1] + 1) // 2
         rest = torch.nn.functional.pad(columns[:, half:], (0, 0, 0, 2 * half - columns.shape[1]))

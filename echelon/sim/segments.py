@@ -1,8 +1,8 @@
-"""Voxels that a segment enters, and the first of them that blocks: for shots, lines of sight and cover from explosions.
+"""Voxels that a segment enters, and the first blocking one, for shots, lines of sight and cover from explosions.
 
-A segment enters a new cell exactly where it crosses a grid plane: at the fraction t = (count - begin) / length for the
-`count`-th plane of an axis. By then it has advanced floor(begin + t * length) cells along each other axis. So every
-crossing has a closed form, without marching.
+A segment enters a new cell exactly where it crosses a grid plane. It crosses the `count`-th plane of an axis at the
+fraction t = (count - offset) / length. Along each other axis it has then advanced floor(offset + t * length) cells.
+So every crossing has a closed form, without marching.
 """
 
 import functools
@@ -19,41 +19,41 @@ from echelon.sim.terrain import has_bit
 SIZE_Z = 31
 """Number of voxels in a bit column."""
 FEW_CROSSINGS = 4
-"""Maximum number of planes per axis up to which crossings are computed one after the other."""
+"""Maximum number of planes per axis for which crossings are computed one after the other."""
 
 
 class Segments(NamedTuple):
     """Segments with one tensor per axis; axes are mirrored so that coordinates increase along the segment."""
 
-    begin: list[Tensor]
+    offset: list[Tensor]
     """Offset of the start within the first cell, 0..1."""
     length: list[Tensor]
     """Length along the axis, vox."""
     cell: list[Tensor]
-    """First cell, not mirrored."""
+    """Index of the first cell, not mirrored."""
     sign: list[Tensor]
-    """-1 where mirrored, else 1."""
+    """-1 where the axis is mirrored, else 1."""
     steps: list[Tensor]
-    """Number of cells from the first to the last."""
+    """Number of cells from the first to the last along the axis."""
     total: Tensor
-    """Number of cells entered in total."""
+    """Number of cells entered along all axes."""
 
 
 class Crossing(NamedTuple):
     """The cells that segments enter by crossing one plane of an axis."""
 
     t: Tensor
-    """Fraction of the segment, 0..1."""
+    """Fraction of the segment at the crossing, 0..1."""
     x: Tensor
-    """int32."""
+    """int32 x of the cell."""
     y: Tensor
-    """int32."""
+    """int32 y of the cell."""
     z: Tensor
-    """int32."""
+    """int32 z of the cell."""
     enters: Tensor
-    """bool: the crossing happens, at or before the end."""
+    """bool: the segment crosses the plane, at or before its end."""
     at_end: Tensor
-    """bool: the cell contains the end."""
+    """bool: the cell contains the end of the segment."""
 
 
 Size = tuple[int, int, int]
@@ -61,29 +61,29 @@ Size = tuple[int, int, int]
 
 
 def map_size(columns: Tensor) -> Size:
-    """Size of a map with `columns [B, Y, X]`; z is the height of a bit column."""
+    """Return the size of a map with `columns [B, Y, X]`; z is the height of a bit column."""
     return columns.shape[2], columns.shape[1], SIZE_Z
 
 
 def segments(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Segments:
-    """Segments from `start` to `end`, vox, one tensor per axis. Cells outside the map are clamped to its border."""
-    begin, length, cell, sign, steps = [], [], [], [], []
+    """Return segments from `start` to `end`, vox, one tensor per axis. Cells outside the map are clamped to it."""
+    offset, length, cell, sign, steps = [], [], [], [], []
     for a, b, cells in zip(start, end, size, strict=True):
         first = a.floor().clamp(0, cells - 1)
         descends = b < a
-        begin.append(torch.where(descends, first + 1 - a, a - first))
+        offset.append(torch.where(descends, first + 1 - a, a - first))
         length.append((b - a).abs())
         cell.append(first)
         sign.append(either(descends, -1.0, 1.0))
         steps.append((b.floor().clamp(0, cells - 1) - first).abs())
-    return Segments(begin, length, cell, sign, steps, steps[0] + steps[1] + steps[2])
+    return Segments(offset, length, cell, sign, steps, steps[0] + steps[1] + steps[2])
 
 
 def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
-    """Crossings of segments with the `count`-th plane of an axis (1 is the first) and the cells entered there."""
-    t = ((count - way.begin[axis]) / way.length[axis].clamp_min(TINY)).clamp_max(1.0)
+    """Return the crossings with the `count`-th plane of an axis (the first is 1), and the cells entered there."""
+    t = ((count - way.offset[axis]) / way.length[axis].clamp_min(TINY)).clamp_max(1.0)
     entered = [
-        (begin + t * length).floor().minimum(steps) for begin, length, steps in zip(*way[:2], way.steps, strict=True)
+        (offset + t * length).floor().minimum(steps) for offset, length, steps in zip(*way[:2], way.steps, strict=True)
     ]
     entered[axis] = way.steps[axis].clamp_max(count) if isinstance(count, int) else way.steps[axis].minimum(count)
     x, y, z = ((cell + sign * cells).int() for cell, sign, cells in zip(way.cell, way.sign, entered, strict=True))
@@ -94,13 +94,13 @@ def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
 def first_hit(
     columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool, mask: Tensor | None = None
 ) -> Tensor:
-    """Fraction of each segment at which it enters the first blocking voxel, over all crossings of all at once.
+    """Return the fraction of each segment at which it enters its first blocking voxel.
 
     Args:
         columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
         start, end: `[B, ..., 3]` float32 vox, which broadcast.
-        reach_vox: maximum extent of segments along any axis; the rest of longer ones is ignored.
-        past_end: whether the cell of `end` may block too. The cell of `start` never does.
+        reach_vox: maximum extent along any axis; a longer segment is cut off there.
+        past_end: whether the cell of `end` may block too. The cell of `start` never blocks.
         mask: `[B, ...]` bool, segments to compute; all by default.
 
     Returns:
@@ -108,15 +108,15 @@ def first_hit(
     """
     size = map_size(columns)
     planes = [min(int(reach_vox) + 1, cells - 1) for cells in size]
-    # Compiled, few crossings are fastest one after the other, vectorised over segments (shields of bursts: 10 ms
-    # against 36); many as an axis of their own, with what is known of each segment kept beside it.
+    # In compiled code, few crossings are fastest in a sequential loop, vectorised over segments (cover from
+    # explosions: 10 ms instead of 36). Many crossings get their own axis, with materialized segment fields.
     is_sequential = max(planes) <= FEW_CROSSINGS
     if is_sequential:
         path = segments(start.unbind(-1), end.unbind(-1), size)
     else:
         path = segments(start.unsqueeze(-2).unbind(-1), end.unsqueeze(-2).unbind(-1), size)
-        begin, length, cell, sign, steps = ([materialize(value) for value in by_axis] for by_axis in path[:-1])
-        path = Segments(begin, length, cell, sign, steps, materialize(path.total))
+        offset, length, cell, sign, steps = ([materialize(value) for value in by_axis] for by_axis in path[:-1])
+        path = Segments(offset, length, cell, sign, steps, materialize(path.total))
     battle = torch.arange(columns.shape[0], device=columns.device).view(-1, *[1] * (path.length[0].dim() - 1))
     hits = []
     for axis in range(3):
@@ -133,5 +133,5 @@ def first_hit(
 
 
 def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, mask: Tensor) -> Tensor:
-    """bool: a voxel blocks strictly between the cells of `start` and `end`; false for segments not in `mask`."""
+    """Return True where a voxel blocks strictly between the cells of `start` and `end`, for segments in `mask`."""
     return first_hit(columns, start, end, reach_vox, False, mask).isfinite()

@@ -1,4 +1,4 @@
-"""Shots in flight: launch, guidance, movement and impacts."""
+"""Launch, guidance, movement and impacts of shots in flight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from echelon.sim.segments import first_hit, is_blocked
 from echelon.state import Shots, State
 
 SKIN_VOX = 1e-3
-"""Distance from the face of a voxel at which explosions (outside) and damaged voxels (inside) are looked up."""
+"""Offset from the face of a voxel, vox: outwards for the origin of an explosion, inwards to find the damaged voxel."""
 
 
 @dataclass(frozen=True)
@@ -27,49 +27,49 @@ class Volley:
     """Shots launched by the R carriers of one weapon."""
 
     fires: Tensor
-    """[B, R] bool."""
+    """[B, R] bool: the carrier launches a shot."""
     pos: Tensor
-    """[B, R, 3] vox, starting position."""
+    """[B, R, 3] vox, start position."""
     vel: Tensor
-    """[B, R, 3] vox/s."""
+    """[B, R, 3] vox/s, initial velocity."""
     ttl: Tensor
     """[B, R] int32 substeps of flight."""
     target: Tensor
-    """[B, R] int64, index of the mech to turn to, or `NO_MECH`."""
+    """[B, R] int64, index of the mech that the shot homes in on, or `NO_MECH`."""
 
 
 @dataclass(frozen=True)
 class Impacts:
-    """Flights of one substep, by shot slot."""
+    """Flights of all shots in one substep, by shot slot."""
 
     start: Tensor
     """[B, S, 3] vox, position at the start of the substep."""
     point: Tensor
-    """[B, S, 3] vox, position where the flight of the substep ended."""
+    """[B, S, 3] vox, position at the end of the substep or at the impact."""
     direction: Tensor
-    """[B, S, 3] unit vector of its travel."""
+    """[B, S, 3] unit vector, direction of flight."""
     flew: Tensor
-    """[B, S] bool: was in flight."""
+    """[B, S] bool: the shot was in flight."""
     ends: Tensor
-    """[B, S] bool: its flight ended, for whatever reason."""
+    """[B, S] bool: the flight ended in this substep, for any reason."""
     on_mech: Tensor
-    """[B, S] bool: it hit a mech."""
+    """[B, S] bool: the shot hit a mech."""
     target: Tensor
-    """[B, S] int64, index of that mech."""
+    """[B, S] int64, index of the mech that was hit."""
     on_voxel: Tensor
-    """[B, S] bool: a solid voxel stopped it."""
+    """[B, S] bool: a solid voxel stopped the shot."""
     on_floor: Tensor
-    """[B, S] bool: the floor of the map stopped it."""
+    """[B, S] bool: the floor of the map stopped the shot."""
 
 
 def launch(state: State, volleys: dict[int, Volley], sim_model: SimModel) -> State:
     """Store one shot per firing mech in the first empty slot of its weapon.
 
-    A slot is always free: a weapon has as many as its lifetime over its cooldown, rounded up.
+    A slot is always free: each weapon has ceil(lifetime / cooldown) slots.
 
     Args:
         state: the state before the launch.
-        volleys: by weapon the new shots, in the order of the slots.
+        volleys: the new shots, keyed by weapon, in the order of the slots.
         sim_model: constants of the battle.
     """
     shots = state.shots
@@ -88,13 +88,13 @@ def launch(state: State, volleys: dict[int, Volley], sim_model: SimModel) -> Sta
 
 
 def slug_drop(distance: Tensor, speed: float | Tensor, sim_model: SimModel) -> Tensor:
-    """Drop of a ballistic shot over `distance` vox, in vox: g t^2 / 2 with t = distance / `speed`, vox/s."""
+    """Return the drop of a ballistic shot over `distance` vox, in vox: g t² / 2 with t = distance / `speed` (vox/s)."""
     flight_s = exact.divide(distance, speed)
     return formulas.drop(flight_s, 0.5 * sim_model.rules.gravity_vox_per_s2)
 
 
 def guide(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, S, 3]` vox/s for this substep: homing shots turn to a living target, ballistic ones fall."""
+    """Return the velocities of this substep, `[B, S, 3]` vox/s. Homing shots turn to living targets; ballistic fall."""
     shots, mechs, roster, rules = state.shots, state.mechs, sim_model.roster, sim_model.rules
     target = shots.target.clamp_min(0)
     tracks = roster.homing & (shots.target != NO_MECH) & mechs.alive.gather(1, target)
@@ -109,10 +109,10 @@ def guide(state: State, sim_model: SimModel) -> Tensor:
 
 
 def fly(state: State, sim_model: SimModel) -> tuple[State, Impacts]:
-    """Move all shots by one substep. Each stops at the first living enemy, or at terrain in front of it.
+    """Move all shots by one substep. A shot stops at the first living enemy or solid voxel on its path.
 
     Returns:
-        The state with the shots moved or removed, and their impacts.
+        The state with the shots moved or removed, and the impacts.
     """
     rules, mechs, roster = sim_model.rules, state.mechs, sim_model.roster
     flies = state.shots.ttl > 0  # [B, S]
@@ -141,7 +141,7 @@ def fly(state: State, sim_model: SimModel) -> tuple[State, Impacts]:
 
 
 def map_exit(start: Tensor, delta: Tensor, end: Tensor, sim_model: SimModel) -> list[Tensor]:
-    """Per axis `[B, S]`: fraction 0..1 of the flight at which it leaves the map along this axis, or infinity."""
+    """Return for each axis the fraction 0..1 of the flight at which the shot leaves the map, or infinity, `[B, S]`."""
     world = sim_model.config.world
 
     def along(size: int, start: Tensor, delta: Tensor, end: Tensor) -> Tensor:
@@ -153,24 +153,24 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, sim_model: SimModel) -> 
     return [along(*axis) for axis in zip(sizes, axes(start), axes(delta), axes(end), strict=True)]
 
 
-def strike(state: State, impacts: Impacts, marked: Tensor, sim_model: SimModel) -> Hits:
-    """Hits of the impacts of a substep: direct hits, and splash damage of those that explode.
+def strike(state: State, impacts: Impacts, paint_factors: Tensor, sim_model: SimModel) -> Hits:
+    """Compute the hits of a substep: direct hits, and splash damage of shots that explode.
 
     Args:
-        state: the state before them.
-        impacts: where shots ended.
-        marked: `damage.paint_factor` of the substep.
+        state: the state before the impacts.
+        impacts: flights of the substep.
+        paint_factors: `damage.paint_factor` of the substep.
         sim_model: constants of the battle.
     """
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
-    hits = damage.direct_hit_damage(sim_model.roster.shots, direct, marked, state, sim_model)
+    hits = damage.direct_hit_damage(sim_model.roster.shots, direct, paint_factors, state, sim_model)
     if sim_model.roster.bursts.count == 0:
         return hits
-    return hits + burst(state, impacts, marked, sim_model)
+    return hits + burst(state, impacts, paint_factors, sim_model)
 
 
-def burst(state: State, impacts: Impacts, marked: Tensor, sim_model: SimModel) -> Hits:
-    """Splash hits on all mechs within the radius that no solid voxel shields, except the one hit directly."""
+def burst(state: State, impacts: Impacts, paint_factors: Tensor, sim_model: SimModel) -> Hits:
+    """Compute splash hits on all mechs within the radius, except mechs behind solid voxels and the direct target."""
     mechs, sources = state.mechs, sim_model.roster.bursts
     span = sim_model.roster.splashing
     bursts = (impacts.on_mech | impacts.on_voxel | impacts.on_floor)[:, span]
@@ -183,21 +183,21 @@ def burst(state: State, impacts: Impacts, marked: Tensor, sim_model: SimModel) -
     radius = max(spec.splash_vox for spec in sim_model.roster.weapons)
     exposed = bursts[..., None] & mechs.alive[:, None] & in_radius & ~direct
     shielded = is_blocked(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, exposed)
-    return damage.splash(sources, exposed & ~shielded, origin, marked, state, sim_model)
+    return damage.splash(sources, exposed & ~shielded, origin, paint_factors, state, sim_model)
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:
-    """First intersection of each segment with each sphere.
+    """Return the first intersection of each segment with each sphere.
 
-    The smaller root t of |start + t (end - start) - center| = radius, or 0 for a start inside the sphere.
+    The result is the smaller root t of |start + t (end - start) - center| = radius, or 0 for a start inside the sphere.
 
     Args:
-        start, end: `[B, S, 3]` vox.
-        center: `[B, N, 3]` vox.
-        radius: `[N]` vox.
+        start, end: `[B, S, 3]` float32 vox, ends of the segments.
+        center: `[B, N, 3]` float32 vox, centres of the spheres.
+        radius: `[N]` float32 vox.
 
     Returns:
-        `[B, S, N]` fraction t in 0..1 of the segment, infinity for a miss.
+        `[B, S, N]` float32, fraction t of the segment in 0..1, infinity for a miss.
     """
     direction = axes(end - start)  # [B, S] each
     to_start = [o[:, :, None] - to[:, None] for o, to in zip(axes(start), axes(center), strict=True)]  # [B, S, N]

@@ -1,4 +1,7 @@
-"""Clear lines between mechs: no opaque voxel strictly between the cells of the two hull centres, and no smoke."""
+"""Clear lines between mechs.
+
+A line is clear if it crosses no smoke, and no opaque voxel lies strictly between the cells of the two hull centres.
+"""
 
 import torch
 from torch import Tensor
@@ -23,7 +26,7 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
 
 
 def smoke_between(state: State, pairs: Pairs, mask: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, P]` bool: smoke lies between two mechs. Computed only for pairs in `mask`, `[B, P]` bool; else false."""
+    """`[B, P]` bool: smoke lies between two mechs. False for pairs that are not in `mask`, `[B, P]` bool."""
     clouds, radius = state.clouds, sim_model.catalog.cloud_vox
     if not sim_model.config.features.smoke:
         return torch.zeros_like(mask)
@@ -36,11 +39,11 @@ def crosses_smoke(
     """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
 
     Args:
-        pos: `[B, N, 3]` float32 vox, the mechs.
-        clouds: `[B, C, 3]` float32 vox, their centres.
+        pos: `[B, N, 3]` float32 vox, positions of the mechs.
+        clouds: `[B, C, 3]` float32 vox, centres of the clouds.
         hangs: `[B, C]` bool, active clouds.
-        first, second: `[P]` int64, the mechs of each pair.
-        radius: of every cloud, vox.
+        first, second: `[P]` int64, the two mechs of each pair.
+        radius: radius of every cloud, vox.
         mask: `[B, P]` bool, pairs to compute; the result is false for the others.
     """
     separation_sq = length_sq(pos[:, second] - pos[:, first])[..., None]  # [B, P, 1]
@@ -53,7 +56,7 @@ def crosses_smoke(
 
 
 def enemy_lines(state: State, sim_model: SimModel, range_vox: float) -> Tensor:
-    """`[B, N, N]` bool, symmetric: clear lines within `range_vox` between mechs of different teams."""
+    """Return the clear lines within `range_vox` between mechs of different teams, `[B, N, N]` bool, symmetric."""
     pairs = sim_model.roster.enemies
     clear = open_ground(state, pairs, range_vox)
     return pairs.matrix(clear & ~smoke_between(state, pairs, clear, sim_model))

@@ -1,4 +1,4 @@
-"""Smoke: some shots leave a cloud where their flight ends, for `Catalog.cloud_s` seconds."""
+"""Smoke: some shots leave a cloud for `Catalog.cloud_s` seconds where their flight ends."""
 
 import torch
 
@@ -8,11 +8,11 @@ from echelon.state import State
 
 
 def spawn_clouds(state: State, impacts: Impacts, sim_model: SimModel) -> State:
-    """Create a cloud for each of their shots that ended, in the first free cloud slot of its shooter."""
+    """Create a cloud for each smoke shot that ended, in the first free cloud slot of its shooter."""
     clouds, span = state.clouds, sim_model.roster.launching
     if not sim_model.config.features.smoke or clouds.ttl.shape[1] == 0:
         return state
-    bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, L]: a launcher has one slot
+    bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, L]: one shot slot per launcher
     count = sim_model.roster.clouds_each
     free = (clouds.ttl == 0).unflatten(1, (-1, count))  # [B, L, count]
     fills = (bursts[..., None] & free & (free.cumsum(-1) == 1)).flatten(1)

@@ -1,4 +1,4 @@
-"""One substep of the simulation: the ordered list of all systems that run in `dt_s` seconds."""
+"""One substep of the simulation: the ordered list of all systems. A substep lasts `dt_s` seconds."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from echelon.state import State
 
 @dataclass(frozen=True)
 class Draws:
-    """Random samples of one substep, uniform in [0, 1)."""
+    """Random samples of one substep, uniform in [0, 1), `[B, N]` float32 each."""
 
     beam_height: Tensor
-    """[B, N]."""
+    """Height at which the beam of each mech hits."""
     priority: Tensor
-    """[B, N]."""
+    """Priority of each mech in movement and wrecks."""
     ams: Tensor
-    """[B, N]."""
+    """Success of the AMS of each mech."""
     wreck: Tensor
-    """[B, N]."""
+    """Whether the wreck of each mech is solid."""
 
 
 def draw(state: State, sim_model: SimModel) -> Draws:
-    """Samples for the current tick of each battle, from its own seed."""
+    """Draw the samples for the current tick of each battle, from the seed of that battle."""
     count = sim_model.roster.num_mechs
 
     def uniform(stream: Stream) -> Tensor:
@@ -58,15 +58,15 @@ class Log:
     beams: Beams
 
 
-def settled(state: State) -> State:
-    """Return the state unchanged. Compiled, materialize mechs and shots here, so that they are computed only once."""
+def materialized(state: State) -> State:
+    """Return the state unchanged. In compiled code, materialize mechs and shots, so they are computed only once."""
     if not torch.compiler.is_compiling():
         return state
     return state.replace(mechs=state.mechs.apply(materialize), shots=state.shots.apply(materialize))
 
 
 def logged_substep(state: State, orders: Orders, draws: Draws, sim_model: SimModel) -> tuple[State, Log]:
-    """Run one substep. All mechs of a phase act on the same state; effects are summed and applied at once.
+    """Run one substep. In each phase all mechs act on the same state; their effects are summed and applied together.
 
     Args:
         state: the current state; its terrain is changed in place.
@@ -84,30 +84,30 @@ def logged_substep(state: State, orders: Orders, draws: Draws, sim_model: SimMod
     state = footing.update_footing(state, sim_model)
     vents = heat.is_venting(state, orders, sim_model)
     state = heat.dissipate_heat(state, vents, sim_model)
-    state = settled(state)
+    state = materialized(state)
     state = ams.intercept(state, draws.ams, sim_model)
     state, impacts = shots.fly(state, sim_model)
-    state = settled(state)
-    painter, marked = state.mechs.painter, damage.paint_factor(state, sim_model)
-    hits = shots.strike(state, impacts, marked, sim_model)
+    state = materialized(state)
+    painter, paint_factors = state.mechs.painter, damage.paint_factor(state, sim_model)
+    hits = shots.strike(state, impacts, paint_factors, sim_model)
     state = smoke.spawn_clouds(state, impacts, sim_model)
     state = rubble.damage_voxels(state, impacts, sim_model)
     state, dealt = damage.apply(state, hits, dealt, sim_model)
-    state = settled(state)
-    state, hits, beams = firing.fire(state, orders, vents, draws.beam_height, marked, sim_model)
-    state = settled(state)
+    state = materialized(state)
+    state, hits, beams = firing.fire(state, orders, vents, draws.beam_height, paint_factors, sim_model)
+    state = materialized(state)
     state, dealt = damage.apply(state, hits, dealt, sim_model)
-    state = damage.credit_paint(state, painter, marked, dealt, sim_model)
-    state = settled(state)
+    state = damage.credit_paint(state, painter, paint_factors, dealt, sim_model)
+    state = materialized(state)
     state = rubble.lay_wrecks(state, draws.wreck, draws.priority, sim_model)
-    state = settled(state)
+    state = materialized(state)
     state = movement.move(state, orders, draws.priority, sim_model)
     state = heat.count_shutdowns(before, state, sim_model)
     return state.replace(tick=state.tick + 1), Log(impacts, dealt, beams)
 
 
 def substep(state: State, orders: Orders, draws: Draws, sim_model: SimModel) -> State:
-    """`logged_substep` without the log. Compiled, values that only the log needs are not computed."""
+    """Run `logged_substep` without the log. Compiled code omits values that only the log needs."""
     return logged_substep(state, orders, draws, sim_model)[0]
 
 
@@ -120,9 +120,9 @@ Play = Callable[[State, Orders, SimModel], State]
 
 
 def decide(state: State, orders: Orders, sim_model: SimModel, run: Play = play) -> State:
-    """Run `decision_repeat` substeps with the same orders; `run` is `play` or a compiled form of it.
+    """Run `decision_repeat` substeps with the same orders; `run` is `play` or a compiled form of `play`.
 
-    Messages of mechs that are alive afterwards are stored for the next observation of their packmates.
+    The messages of mechs that are alive afterwards are stored for the next observation of their packmates.
     """
     for _ in range(sim_model.rules.decision_repeat):
         state = run(state, orders, sim_model)

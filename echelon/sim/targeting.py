@@ -1,4 +1,4 @@
-"""Target selection, one rule for all aimed weapons, and its inputs: distances, bearings and paint."""
+"""Target selection for all aimed weapons, and its inputs: distances, bearings and paint."""
 
 from dataclasses import dataclass
 
@@ -15,22 +15,22 @@ from echelon.state import State
 
 @dataclass(frozen=True)
 class Aim:
-    """Relative positions of all pairs of mechs: the rows aim at the columns."""
+    """Relative positions of all pairs of mechs: the row's mech aims at the column's mech."""
 
     distance: Tensor
     """[B, N, N] vox, centre to centre."""
     bearing_cos: Tensor
     """[B, N, N] cosine of the angle between the heading and the target on the ground plane, times `ground`."""
     ground: Tensor
-    """[B, N, N] vox, distance on the ground plane."""
+    """[B, N, N] vox, centre to centre on the ground plane."""
 
     def within(self, arc_cos: float | Tensor) -> Tensor:
-        """`[B, W, N, N]` bool: the bearing is within the firing arc, given by the cosine of half its angle."""
+        """`[B, W, N, N]` bool: the bearing is within a firing arc, given as the cosine of half the arc."""
         return self.bearing_cos[:, None] >= arc_cos * self.ground[:, None]
 
 
 def take_aim(state: State) -> Aim:
-    """Compute distances and bearings of all pairs, shared by all weapons of a phase."""
+    """Compute the distances and bearings of all pairs."""
     mechs = state.mechs
     x, y, z = (materialize(u[:, None] - u[:, :, None]) for u in axes(mechs.pos))  # [B, N, N] each
     ahead_x, ahead_y = (u[..., None] for u in axes(heading(mechs.yaw)))
@@ -43,37 +43,38 @@ def take_aim(state: State) -> Aim:
 
 
 def of_own_pack(by_pack: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]`: of values `[B, N, P]` of each mech by pack, those for the pack of the mech in the row."""
+    """Select for each row's mech the values of its own pack: `[B, N, P]` by mech and pack to `[B, N, N]`."""
     return by_pack[..., sim_model.roster.pack].transpose(1, 2)
 
 
 def painted_by_pack(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` bool: the pack of the mech in the row has painted the mech in the column."""
+    """`[B, N, N]` bool: the pack of the row's mech has painted the column's mech."""
     return of_own_pack(state.mechs.paint, sim_model) > 0
 
 
 def shown_by_paint(state: State, quality: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` bool: painted by the pack of the row, with sensors of `quality [B, N]` good enough for a lock."""
+    """`[B, N, N]` bool: the row's pack has painted the column, and the row's sensor `quality [B, N]` permits a lock."""
     return painted_by_pack(state, sim_model) & (quality >= sim_model.catalog.lock_quality)[..., None]
 
 
 def designate(
     aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: AimTable
 ) -> tuple[Tensor, Tensor]:
-    """The target of each weapon of each mech: its focus target if that is a candidate, else the nearest candidate.
+    """Select the target of each weapon of each mech: the focus target if it is a candidate, else the nearest candidate.
 
     A candidate is alive, in range, inside the firing arc, and visible or locked as the weapon requires. Ties go to the
     lowest index.
 
     Args:
         aim: distances and bearings of all pairs.
-        line, lock: `[B, N, N]` bool, the row has a clear line to the column, or its missiles can lock on it.
+        line: `[B, N, N]` bool, the row's mech has a clear line to the column's mech.
+        lock: `[B, N, N]` bool, missiles of the row's mech can lock on the column's mech.
         focus: `[B, N]` int64, each mech's focus target or `NO_MECH`.
         alive: `[B, N]` bool.
         guns: range, arcs and requirements of the weapons.
 
     Returns:
-        `[B, W, N]` bool, whether there is a target, and `[B, W, N]` int64, its index (0 where there is none).
+        `[B, W, N]` bool, true with a target, and `[B, W, N]` int64, index of the target, 0 without one.
     """
     indices = torch.arange(focus.shape[1], device=focus.device)
     is_focus = materialize(focus[..., None] == indices)[:, None]  # [B, 1, N, N]
@@ -85,15 +86,15 @@ def designate(
 
 
 def focus_or_nearest(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> tuple[Tensor, Tensor]:
-    """The focus target if it is a candidate, else the nearest, ties to the lowest index.
+    """Select the focus target if it is a candidate, else the nearest candidate. Ties go to the lowest index.
 
     Args:
-        candidate: `[..., N]` bool, by target.
+        candidate: `[..., N]` bool, possible targets.
         distance: `[..., N]` vox.
         is_focus: `[..., N]` bool, true for at most one target.
 
     Returns:
-        `[...]` bool, whether there is a target, and `[...]` int64, its index (0 where there is none).
+        `[...]` bool, true with a target, and `[...]` int64, index of the target, 0 without one.
     """
     first, target = torch.where(candidate, torch.where(is_focus, -1.0, distance), torch.inf).min(-1)
     return first.isfinite(), target

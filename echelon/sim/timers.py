@@ -8,7 +8,7 @@ from echelon.state import State
 
 
 def count_down(state: State) -> State:
-    """Decrement cooldowns, paint, suppression, fire alarms and the lifetimes of clouds, down to 0."""
+    """Decrement cooldowns, paint, suppression, under-fire timers and the lifetimes of clouds, down to 0."""
     mechs, clouds = state.mechs, state.clouds
 
     def less(timer: Tensor) -> Tensor:

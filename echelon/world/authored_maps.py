@@ -1,6 +1,6 @@
-"""Maps of authored positions: their ground, zone and mechs, and their objective as fields of a map.
+"""Build maps from authored positions: terrain, zone, spawns and the objective.
 
-Whatever an objective decides by, the map says it as growth of the two scores.
+Every objective is expressed as rates at which the two team scores grow.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from echelon.world.paths import walk_to
 from echelon.world.pool import assemble_maps, bare_ground, bit_columns, column_heights, make_pool
 
 BY_CLOCK, BY_DEED, BY_CONTROL = 1 + 1e-6, 1 + 2e-6, 1 + 1e-5
-"""Factors on parts of the score that wins: float32 sums and products of them reach it all the same. Who arrives when
-time is up has more than the clock gives the other team."""
+"""Factors on parts of the winning score, so that float32 sums reach it despite rounding. An arrival at the time limit
+scores more than the clock gives the other team."""
 
 
 def zone_of(circles: Sequence[tuple[float, ...]]) -> Zone:
-    """The zones of some maps, in whole numbers."""
+    """Return the zones of M maps, given x, y and radius of each."""
     rounded = [whole_columns(circle) for circle in circles]
     radius = torch.tensor([round(radius * GRAIN) for _, _, radius in rounded], device="cpu")
     return Zone(torch.tensor([[x, y] for x, y, _ in rounded], device="cpu"), radius)
 
 
 def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
-    """Write the objective of a position into its one map, and the way to the nearer of two zones."""
+    """Write the objective of a position into its map, and with two zones the paths to the nearer zone."""
     objective, rules = position.objective, config.rules
     win = rules.zone_score_to_win_s
     attackers = TEAMS.index(objective.attacking)
@@ -60,18 +60,18 @@ def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
 
 
 def is_runner(name: str, objective: Objective) -> bool:
-    """Whether it counts when this mech reaches the zone."""
+    """Return True if the objective requires this mech to reach the zone."""
     return name == objective.mech if objective.kind == "escort" else name.startswith(objective.attackers)
 
 
 def substeps_of(objective: Objective, rules: RulesConfig) -> int:
-    """When the defenders win."""
+    """Return the substep at which the defenders win."""
     longest = rules.max_decisions * rules.decision_repeat
     return min(max(rules.substeps(objective.seconds), 1), longest) if objective.seconds > 0 else longest
 
 
 def add_zone(maps: Maps, position: Position, config: EnvConfig) -> None:
-    """The second zone of a position."""
+    """Write the second zone of a position, and the paths to the nearer zone, into its map."""
     world = config.world
     first, second = (zone_of([circle]) for circle in (position.circle(world.size), position.objective.second_zone))
     goal, lava = first.disc(world) | second.disc(world), (maps.material == int(Material.LAVA)).any(1)
@@ -83,17 +83,17 @@ def add_zone(maps: Maps, position: Position, config: EnvConfig) -> None:
 
 
 def maps_of(config: EnvConfig, device: torch.device) -> Maps:
-    """The maps that battles of a config are drawn from: one for each of its positions, or else those of its seed."""
+    """Return the maps of a config: one for each of its positions, or else generated ones."""
     if config.positions:
         return write_maps(config).to(device)
     return make_pool(config, build_roster(config, device), device)
 
 
 def write_maps(config: EnvConfig) -> Maps:
-    """One map for each position of a config, on the CPU.
+    """Build one map for each position of a config, on the CPU.
 
     Raises:
-        ConfigError: naming a mech whose hull is not above the map.
+        ConfigError: if a mech's hull is not inside the map, or its area has no room for it.
     """
     roster, positions, world = build_roster(config, torch.device("cpu")), config.positions, config.world
     for position in positions:
@@ -117,12 +117,12 @@ def write_maps(config: EnvConfig) -> Maps:
 
 
 def on_cpu(values: Any) -> Tensor:
-    """Numbers as a tensor on the CPU, whatever torch's default device is."""
+    """Return values as a CPU tensor, regardless of torch's default device."""
     return torch.tensor(values, device="cpu")
 
 
 def ground_of(position: Position, world: WorldConfig) -> Tensor:
-    """`[1, Z, Y, X]` uint8: open ground with the boxes of a position."""
+    """Return open ground with the boxes of a position, `[1, Z, Y, X]` uint8."""
     material = bare_ground(torch.zeros(1, dtype=torch.int64, device="cpu"), world)
     for box in position.boxes:
         (x0, y0, z0), (x1, y1, z1) = box.low, box.high
@@ -131,7 +131,7 @@ def ground_of(position: Position, world: WorldConfig) -> Tensor:
 
 
 def cooldowns_of(unit: Unit, config: EnvConfig) -> list[int]:
-    """Substeps that each timer of a unit has left."""
+    """Return the remaining substeps of each timer of a unit."""
     timers, remaining = timers_of(unit.hull, config.catalog), [0] * (len(config.catalog.timer_names) + 1)
     for name, seconds in unit.cooldown_s.items():
         timer, _ = timers[name]
@@ -140,15 +140,24 @@ def cooldowns_of(unit: Unit, config: EnvConfig) -> list[int]:
 
 
 def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Catalog) -> list[Tensor]:
-    """`[K, 3]` vox the hull centres of which battles draw one, for each mech of a position on its ground
-    `[1, Z, Y, X]`."""
+    """Return for each mech of a position its possible hull centres, `[K, 3]` vox, of which battles draw one.
+
+    Args:
+        position: the position.
+        roster: mechs of the battle.
+        material: `[1, Z, Y, X]` uint8 voxels.
+        catalog: catalog of the battle.
+
+    Raises:
+        ConfigError: if an area has no room for its mech.
+    """
     solid = bit_columns(material, [catalog.material(kind).solid for kind in Material])
     size_z, spots = material.shape[1], []
     tops = column_heights(solid, size_z)[0]  # [Y, X]
     for (name, unit), half in zip(position.named, roster.half_size.tolist(), strict=True):
         if unit.area:
             spots.append(spots_in(unit, half, solid, size_z))
-            limit = f"with room for a {unit.hull} on level ground"
+            limit = f"an area with room for a {unit.hull} on level ground"
             require(len(spots[-1]) > 0, f"scenario: area of {name}", limit, unit.area)
             continue
         low, high = ([math.floor(unit.x + sign * half[0]), math.floor(unit.y + sign * half[1])] for sign in (-1, 1))
@@ -158,13 +167,21 @@ def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Cata
 
 
 def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tensor:
-    """`[K, 3]` vox hull centres in the middle of columns of a unit's area, where its hull of so many half sizes stands
-    on level ground, or fits above its `bottom`; `solid [1, Y, X]` are bit columns."""
+    """Return the possible hull centres in a unit's area, `[K, 3]` vox, each in the middle of a column.
+
+    The hull must stand on level ground there, or fit above `unit.bottom`.
+
+    Args:
+        unit: a unit with an area.
+        half: half of the size of its hull, vox.
+        solid: `[1, Y, X]` int32 bit columns.
+        size_z: height of the map, vox.
+    """
     radius = [math.floor(side + 0.5) for side in half[:2]]
     window = (2 * radius[1] + 1, 2 * radius[0] + 1)
 
     def highest(values: Tensor) -> Tensor:
-        return F.max_pool2d(values.float(), window, 1)[0]  # hulls within the map
+        return F.max_pool2d(values.float(), window, 1)[0]  # only hulls inside the map
 
     tops = column_heights(solid, size_z)
     bottom = highest(tops)
@@ -183,17 +200,17 @@ def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tenso
 
 
 def padded(spots: list[list[Tensor]]) -> Tensor:
-    """`[M, N, K, 3]` places of the mechs of some positions, infinite behind the last of each."""
+    """Stack the possible hull centres of all mechs to `[M, N, K, 3]`, padded with infinity."""
     longest = max(len(entry) for row in spots for entry in row)
     rows = [[F.pad(entry, (0, 0, 0, longest - len(entry)), value=math.inf) for entry in row] for row in spots]
     return torch.stack([torch.stack(row) for row in rows])
 
 
 def check_within(position: Position, roster: Roster, world: WorldConfig) -> None:
-    """Raise `ConfigError` for a mech whose hull is not above the map."""
+    """Raise `ConfigError` if a mech's hull is not inside the map."""
     for (name, unit), half in zip(position.named, roster.half_size.tolist(), strict=True):
         if unit.area:
             continue
         for axis, at, size, reach in (("x", unit.x, world.size_x, half[0]), ("y", unit.y, world.size_y, half[1])):
-            limit = f"{reach:g}..{size - reach:g} vox: its hull within the map"
+            limit = f"{reach:g}..{size - reach:g} vox, with the hull inside the map"
             require(reach <= at <= size - reach, f"scenario: {axis} of {name} ({unit.hull})", limit, at)

@@ -1,4 +1,4 @@
-"""The biomes: each a short list of the stamps that furnish it, or a function from outside the package."""
+"""Biomes. Each biome is a list of stamps, or a function registered by the user."""
 
 import zlib
 from collections.abc import Callable
@@ -20,13 +20,13 @@ GLASS, REINFORCED, FOLIAGE = Part(Material.GLASS), Part(Material.REINFORCED), Pa
 SKY = Part(Material.AIR, bottom=1, top=OPEN)
 BANK, WATER = Part(Material.SOLID, grow=1), Part(Material.WATER, top=1)
 GATE = (Part(Material.DIRT, top=1, cut=Cut.CROSS), Part(Material.AIR, bottom=1, top=OPEN, cut=Cut.CROSS))
-"""Ways to the middle from all four sides, under open sky."""
+"""Passages to the middle from all four sides, under open sky."""
 TUNNEL = (Part(Material.DIRT, top=1, cut=Cut.CROSS), Part(Material.AIR, bottom=1, top=7, cut=Cut.CROSS))
-"""The same under a roof that the tallest hull passes below."""
+"""Passages as `GATE`, under a roof that the tallest hull fits below."""
 
 
 def hollow(wall: int) -> tuple[Part, ...]:
-    """An open yard inside walls of this thickness."""
+    """Return the parts of an open yard inside walls of thickness `wall`."""
     return (Part(Material.DIRT, grow=-wall, top=1), Part(Material.AIR, grow=-wall, bottom=1, top=OPEN))
 
 
@@ -163,30 +163,33 @@ BIOMES: dict[str, tuple[Stamp, ...]] = {
 
 
 Paint = Callable[[Tensor, Tensor, Tensor, WorldConfig], None]
-"""Paints a biome of one's own, in place: `paint(material, where, seeds, world)`.
+"""Paint a user's biome in place: `paint(material, where, seeds, world)`.
 
-`material [M, Z, Y, X]` uint8 holds a `Material` a voxel, dirt at z = 0 and air above it where the biome is to be.
-`where [M, Y, X]` bool tells its columns; what is painted elsewhere is dropped. `seeds [M]` int64 are the biome's own,
-from which `draws` and `stamps.paint` draw under any purpose. A map must depend on its own seed alone. The zone, lanes
-and spawns are cleared afterwards, so every map can be walked.
+Args:
+    material: `[M, Z, Y, X]` uint8, a `Material` per voxel: dirt at z = 0 and air above in the columns of the biome.
+    where: `[M, Y, X]` bool, columns of the biome. Changes in other columns are ignored.
+    seeds: `[M]` int64, seeds of this biome. `draws` and `stamps.paint` accept them with any purpose.
+    world: size and content of the maps.
+
+A map must depend only on its own seed. The zone, lanes and spawns are cleared afterwards, so every map is walkable.
 """
 PAINTERS: dict[str, Paint] = {}
-"""Biomes from outside the package, by name."""
+"""Biomes registered by the user, keyed by name."""
 
 
 def register_biome(name: str, paint: Paint) -> None:
-    """Make a biome of the user's known in this process; maps have it where `WorldConfig.biomes` names it.
+    """Register a biome in this process, for use in `WorldConfig.biomes`.
 
-    Configs, checkpoints and replays store the name only, so a program that reads them registers the biome first.
+    Configs, checkpoints and replays store only the name, so a program that reads them must register the biome first.
 
     Args:
-        name: an identifier that no other biome has. A function that is defined again, as by a notebook's cell that is
-            run again, takes the place of the one before.
+        name: an identifier that no other biome has. If the same function is defined again, as by re-running a notebook
+            cell, it replaces the earlier one.
         paint: `paint(material, where, seeds, world)` writes materials into M maps in place: `material [M, Z, Y, X]`
             uint8, `where [M, Y, X]` bool its columns, `seeds [M]` int64; see `echelon.world.biomes.Paint`.
 
     Raises:
-        ConfigError: the name is no identifier or is taken, or `paint` is not callable.
+        ConfigError: if the name is not an identifier or is taken, or `paint` is not callable.
     """
     is_free = isinstance(name, str) and name not in BIOME_NAMES and is_redefined(PAINTERS.get(name, paint), paint)
     is_name = is_free and name.isidentifier() and len(name) <= LONGEST_NAME
@@ -198,16 +201,17 @@ def register_biome(name: str, paint: Paint) -> None:
 
 
 def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) -> None:
-    """Build every biome on its own columns, in place.
+    """Build every biome on its columns, in place.
 
     Args:
         material: `[M, Z, Y, X]` uint8 voxels.
-        biome: `[M, Y, X]` int64, an index of `world.biomes`.
-        seeds: `[M]` int64.
+        biome: `[M, Y, X]` int64, index into `world.biomes`.
+        seeds: `[M]` int64, seeds of the maps.
+        world: size and content of the maps.
     """
     for index, name in enumerate(world.biomes):
         mask = biome == index
-        maps = mask.flatten(1).any(1).nonzero().squeeze(1)  # most maps hold few of the biomes
+        maps = mask.flatten(1).any(1).nonzero().squeeze(1)  # most maps have few of the biomes
         if len(maps) == 0:
             continue
         voxels, columns, own_seeds = material[maps], mask[maps], seeds[maps]
@@ -221,25 +225,27 @@ def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) 
 
 
 def paint_registered(name: str, material: Tensor, where: Tensor, seeds: Tensor, world: WorldConfig) -> None:
-    """Build a biome of the user's own; arguments as in `Paint`, with the seeds of the maps.
+    """Build a biome registered by the user, with arguments as in `Paint` and the seeds of the maps.
 
-    Its numbers follow from its name, whatever else is registered.
+    The seeds of the biome depend on its name, but not on other registered biomes.
     """
-    require_biome(name)  # a config that came from another process has not been checked in this one
+    require_biome(name)  # a config from another process has not been checked in this one
     painted = material.clone()
     own_seeds = bits(seeds, zlib.crc32(name.encode()) >> 1, Stream.BIOME, 1)[:, 0]
     PAINTERS[name](painted, where, own_seeds, world)
     highest = int(painted.max())
-    require(highest < len(Material), f"voxels of biome {name!r}", f"of a Material, 0..{len(Material) - 1}", highest)
+    require(
+        highest < len(Material), f"voxels of biome {name!r}", f"values of Material, 0..{len(Material) - 1}", highest
+    )
     material.copy_(painted.where(where[:, None], material))
 
 
 SPLIT_STRAY = 8
-"""A split line strays from the middle by at most the map size over this."""
+"""The lines between quadrants are at most size / SPLIT_STRAY away from the middle."""
 
 
 def quadrants(seeds: Tensor, world: WorldConfig) -> Tensor:
-    """`[M, Y, X]` int64, an index of `world.biomes`: four jittered quadrants, a biome for each."""
+    """Return four jittered quadrants with one biome each, as indices into `world.biomes`, `[M, Y, X]` int64."""
     stray = fractions(seeds, Draw.SPLIT, 2)
     stray_x, stray_y = world.size_x // SPLIT_STRAY, world.size_y // SPLIT_STRAY
     split_x = world.size_x // 2 + pick(stray[:, 0], -stray_x, stray_x)

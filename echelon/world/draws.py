@@ -1,4 +1,4 @@
-"""Whole-number draws of map making, one substream a purpose."""
+"""Integer random draws for map generation, with one substream per purpose."""
 
 from enum import IntEnum
 
@@ -11,7 +11,7 @@ FRACTION_BITS = 16
 
 
 class Draw(IntEnum):
-    """What a number of a map is drawn for; purposes of one map never share numbers."""
+    """Purposes of random draws. Different purposes use different random numbers."""
 
     POOL = 0
     SPLIT = 1
@@ -24,28 +24,28 @@ class Draw(IntEnum):
     RING = 8
     FLANK = 9
     STAMP = 64
-    """First of the stamps' purposes, `STAMPS_A_BIOME` for each biome."""
+    """First purpose of stamps. Each biome has `STAMPS_A_BIOME` purposes."""
 
 
 STAMPS_A_BIOME = 16
 
 
 def fractions(seeds: Tensor, purpose: int, count: int) -> Tensor:
-    """`[M, count]` int64 in 0 .. 65535, for seeds `[M]`: a random share of 65536."""
+    """Return random integers in 0 .. 65535, `[M, count]` int64, for seeds `[M]`."""
     return bits(seeds, purpose, Stream.WORLD, count) >> (32 - FRACTION_BITS)
 
 
 def pick(fraction: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
-    """A whole number from `low` to `high`, both included, by integer arithmetic alone."""
+    """Map a fraction of 65536 to an integer in `low` .. `high`, inclusive, using only integer arithmetic."""
     return low + (fraction * (high - low + 1) >> FRACTION_BITS)
 
 
 def chance(fraction: Tensor, share: float) -> Tensor:
-    """True in `share` of the draws; a draw that is true at one share stays true at every larger one."""
+    """Return True with probability `share`. A draw that is True stays True for every larger share."""
     return fraction < round(share * 2**FRACTION_BITS)
 
 
 def cells(size_x: int, size_y: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """x `[1, 1, X]` and y `[1, Y, 1]` int64 of every column."""
+    """Return x `[1, 1, X]` and y `[1, Y, 1]`, int64, of all columns."""
     x = torch.arange(size_x, device=device)[None, None]
     return x, torch.arange(size_y, device=device)[None, :, None]

@@ -1,6 +1,6 @@
-"""Where a map has its spawns, its zone, and the lanes that lead each team to the zone.
+"""Layout of a map: spawns, zone, and the lanes that lead each team to the zone.
 
-Teams begin in opposite corners, point-symmetric about the middle of the map. Low cover stands around the zone.
+Teams start in opposite corners, point-symmetric about the middle of the map. Low cover surrounds the zone.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from echelon.world.stamps import clear
 COLUMNS = 5
 SPACING = 4.25
 SPAWN_EDGE = 3
-"""From the border of the spawn area to the first mech's centre, vox: the columns of any hull lie inside."""
+"""Distance of the first mech's centre from the border of the spawn area, vox. Every hull fits inside the area."""
 SPAWN_WIDTH = int(2 * SPAWN_EDGE + (COLUMNS - 1) * SPACING)
 JITTER_STEPS = 64
-"""Steps of 1/256 vox a mech strays either way, 0.25 vox in all: whole steps keep every sum exact."""
+"""Maximum jitter of a spawn along an axis, in steps of 1/256 vox: 0.25 vox. Integer steps keep every sum exact."""
 YAW_STEPS = 150
-"""Steps of 1/1000 rad a mech's heading strays from the zone either way."""
+"""Maximum deviation of a spawn's heading from the direction to the zone, in steps of 1/1000 rad."""
 SMALLEST_ZONE = 8
 """Diameter of the smallest zone, in whole voxels."""
 
@@ -39,12 +39,12 @@ class Spawns(NamedTuple):
     is_turned: Tensor  # [M] bool, rows run along y instead of x
     is_flipped: Tensor  # [M, 2] bool, blue at the far end of x, of y
     low: Tensor  # [M, 2 teams, 2] int64, first column x, y of the area
-    high: Tensor  # [M, 2 teams, 2] int64, first column beyond
-    anchor: Tensor  # [M, 2 teams, 2] int64, column x, y the lanes start from
+    high: Tensor  # [M, 2 teams, 2] int64, first column x, y beyond the area
+    anchor: Tensor  # [M, 2 teams, 2] int64, column x, y where the lanes start
 
     @property
     def corners(self) -> Tensor:
-        """[M, 2 teams, 4, 2] int64: the columns x, y of the outermost places."""
+        """[M, 2 teams, 4, 2] int64: columns x, y of the four outermost spawn places."""
         near, far = self.low + SPAWN_EDGE, self.high - 1 - SPAWN_EDGE
         x = torch.stack((near[..., 0], near[..., 0], far[..., 0], far[..., 0]), -1)
         y = torch.stack((near[..., 1], far[..., 1], near[..., 1], far[..., 1]), -1)
@@ -52,13 +52,13 @@ class Spawns(NamedTuple):
 
 
 def area_depth(config: EnvConfig) -> int:
-    """Columns a spawn area needs behind one another; both teams get the area of the larger one."""
+    """Return the depth of a spawn area in columns. Both teams get the area of the larger team."""
     rows = math.ceil(max(len(config.blue), len(config.red)) / COLUMNS)
     return math.ceil(2 * SPAWN_EDGE + (rows - 1) * SPACING)
 
 
 def check_room(config: EnvConfig) -> None:
-    """Raise `ConfigError` unless both spawn areas and the smallest zone fit one behind the other."""
+    """Raise `ConfigError` unless both spawn areas and the smallest zone fit in a line along the longer side."""
     world, needed = config.world, 2 * area_depth(config) + SMALLEST_ZONE
     longest = world.longest_side
     limit = f">= {needed} vox for {len(config.blue)} blue and {len(config.red)} red mechs and a zone"
@@ -66,7 +66,7 @@ def check_room(config: EnvConfig) -> None:
 
 
 def arrange_spawns(seeds: Tensor, config: EnvConfig) -> Spawns:
-    """Draw the corners for seeds `[M]`: flips in x and y, and a quarter turn where both ways fit."""
+    """Draw the corners for seeds `[M]`: flips in x and y, and a quarter turn if both orientations fit."""
     world, depth = config.world, area_depth(config)
     needed = 2 * depth + SMALLEST_ZONE
     draws = fractions(seeds, Draw.CORNER, 3)
@@ -75,7 +75,7 @@ def arrange_spawns(seeds: Tensor, config: EnvConfig) -> Spawns:
     is_turned = (chance(draws[:, 2], 0.5) & fits_turned) | (not fits_upright)
 
     def per_axis(wide: int, deep: int) -> Tensor:
-        """[M, 2]: along x and y, from lengths along a row and across the rows."""
+        """Return lengths along x and y, `[M, 2]`, given lengths along a row and across the rows."""
         upright = torch.tensor([wide, deep], device=seeds.device)
         return torch.where(is_turned[:, None], upright.flip(0), upright)
 
@@ -94,7 +94,7 @@ def arrange_spawns(seeds: Tensor, config: EnvConfig) -> Spawns:
 
 
 def open_spawns(material: Tensor, spawns: Spawns, world: WorldConfig) -> None:
-    """Level both spawn areas, in place, in voxels `[M, Z, Y, X]`."""
+    """Clear both spawn areas of voxels `[M, Z, Y, X]`, in place."""
     x, y = cells(world.size_x, world.size_y, material.device)
     for low, high in zip(spawns.low.unbind(1), spawns.high.unbind(1), strict=True):
         (low_x, low_y), (high_x, high_y) = low[:, :, None, None].unbind(1), high[:, :, None, None].unbind(1)
@@ -104,9 +104,9 @@ def open_spawns(material: Tensor, spawns: Spawns, world: WorldConfig) -> None:
 def place_mechs(
     seeds: Tensor, spawns: Spawns, zone_center: Tensor, roster: Roster, world: WorldConfig
 ) -> tuple[Tensor, Tensor]:
-    """Hull centres `[M, N, 3]` vox on the ground and headings `[M, N]` rad towards the zone `[M, 2]` vox.
+    """Return hull centres `[M, N, 3]` vox on the ground, and headings `[M, N]` rad towards the zone `[M, 2]` vox.
 
-    Mech k of a team stands on place k of a grid five wide, so a pack fills one row.
+    Mech k of a team gets place k of a grid with five columns, so each pack fills one row.
     """
     device, mechs = seeds.device, roster.num_mechs
     index = torch.arange(mechs, device=device)
@@ -130,19 +130,19 @@ def place_mechs(
 
 
 GRAIN = 256
-"""Zone sizes are whole numbers of 1/256 voxel, which float32 holds exactly."""
+"""Zone sizes are integers in units of 1/256 vox, which float32 represents exactly."""
 ZONE_RADIUS = (15 * GRAIN // 4, 45 * GRAIN // 4)
 """7.5 vox * U(0.5, 1.5)."""
 CANDIDATES = 64
 APRON = 3 * GRAIN // 2
-"""Ground levelled beyond the zone's edge."""
+"""Width of the cleared ground around the zone, in 1/256 vox."""
 RING_DISTANCE = 4
-"""From the zone's edge to the middle of a piece of cover, vox; rounding and half a piece take 3.9 of it."""
+"""Distance from the zone's edge to the centre of a piece of cover, vox. Rounding and half a piece need 3.9 of it."""
 RING_SHARE = 0.8
 
 
 class Zone(NamedTuple):
-    """One zone a map, in whole numbers."""
+    """The zones of M maps, as integers."""
 
     cell: Tensor  # [M, 2] int64, column x, y of the centre
     radius: Tensor  # [M] int64, 1/256 vox
@@ -156,7 +156,7 @@ class Zone(NamedTuple):
         return self.radius.float() * (1 / GRAIN)
 
     def disc(self, world: WorldConfig, grow: int = 0) -> Tensor:
-        """`[M, Y, X]` bool: columns whose middle is nearer than the radius, grown by `grow` 1/256 vox."""
+        """Return the columns whose centre is within the radius plus `grow` / 256 vox, `[M, Y, X]` bool."""
         x, y = cells(world.size_x, world.size_y, self.cell.device)
         center_x, center_y = self.cell[:, :, None, None].unbind(1)
         distance_sq = ((x - center_x) ** 2 + (y - center_y) ** 2) * GRAIN**2
@@ -164,10 +164,10 @@ class Zone(NamedTuple):
 
 
 def choose_zones(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
-    """Draw zones inside the map: first clear of both spawn areas, then equally far from both teams.
+    """Choose for each map the candidate with the least overlap with spawn areas, then the fairest distances.
 
-    The direct lane makes the straight way walkable, so the walking distance to a candidate's centre is about known
-    before anything is built; a team's is that of its outermost mechs. Ties go to the first candidate.
+    The fairest zone has the most equal walking distances for the outermost mechs of both teams. The direct lanes will
+    be walkable, so distances over open ground are close to the final ones. Ties go to the first candidate.
     """
     radius = pick(fractions(seeds, Draw.ZONE_RADIUS, 1)[:, 0], *ZONE_RADIUS)
     size = torch.tensor([world.size_x, world.size_y], device=seeds.device)
@@ -190,9 +190,9 @@ def choose_zones(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
 
 
 def open_zone(material: Tensor, zone: Zone, seeds: Tensor, world: WorldConfig) -> None:
-    """Level the zone, then raise low cover at four places around it, in place, in voxels `[M, Z, Y, X]`.
+    """Clear the zone, then add low cover at four places around it, in voxels `[M, Z, Y, X]`, in place.
 
-    Four pieces, straight or diagonal, leave gaps wider than the widest hull, which climbs those one high.
+    The gaps between the four pieces are wider than the widest hull, which can also step onto cover one voxel high.
     """
     clear(material, zone.disc(world, APRON))
     draws = fractions(seeds, Draw.RING, 9)[:, :, None, None]
@@ -212,16 +212,16 @@ def open_zone(material: Tensor, zone: Zone, seeds: Tensor, world: WorldConfig) -
 
 
 HALF_WIDTH_SQ = 13
-"""Square of half a lane's width, vox². The columns of a straight way stray half a voxel from the line, and
-corners of the widest hull's 5x5 columns lie 2.83 further: 3.33 < sqrt(13), so it passes along any lane."""
+"""Square of half a lane's width, vox². Columns of a straight path are up to half a voxel off the line, and the corners
+of the widest hull's 5x5 columns are 2.83 vox further: 3.33 < sqrt(13), so the widest hull fits into every lane."""
 FLANK_SIXTEENTHS = (6, 10)
-"""How far aside a flank swings, in sixteenths of the straight way."""
+"""Sideways offset of a flank lane's turning point, in sixteenths of the direct distance."""
 LANE_EDGE = 4
-"""Columns a flank keeps from the map's edge."""
+"""Minimum distance of a flank lane's turning point from the map's edge, in columns."""
 
 
 def along_segment(start: Tensor, end: Tensor, world: WorldConfig) -> Tensor:
-    """`[M, Y, X]` bool: columns of a lane from column `start` to column `end`, both `[M, 2]` int64 x, y."""
+    """Return the columns of a lane, `[M, Y, X]` bool, from column `start` to column `end`, `[M, 2]` int64 x, y each."""
     x, y = cells(world.size_x, world.size_y, start.device)
     start_x, start_y = start[:, :, None, None].unbind(1)
     way_x, way_y = (end - start)[:, :, None, None].unbind(1)
@@ -236,9 +236,9 @@ def along_segment(start: Tensor, end: Tensor, world: WorldConfig) -> Tensor:
 
 
 def lanes(seeds: Tensor, spawns: Spawns, zone: Zone, world: WorldConfig) -> Tensor:
-    """`[M, Y, X]` bool: a direct lane and a flank for each team.
+    """Return the columns of a direct lane and a flank lane for each team, `[M, Y, X]` bool.
 
-    Both teams swing to the same hand: opposite sides of the map, because they come from opposite corners.
+    Both flank lanes turn to the same hand. The teams start in opposite corners, so the lanes are on opposite sides.
     """
     draws = fractions(seeds, Draw.FLANK, 2)
     turn_sign = torch.where(chance(draws[:, 0], 0.5), 1, -1)

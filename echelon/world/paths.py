@@ -1,7 +1,7 @@
-"""Walking distance to the zone, as a field over every column.
+"""Walking distances to the zone, as a field over all columns.
 
-Distances come from iterated relaxation in whole tenths of a voxel, run until nothing changes. The fixed point
-is the shortest path whatever the order of the updates, so it repeats bit for bit on every device and batch.
+Distances are relaxed in integer tenths of a voxel until they no longer change. The fixed point is the shortest path in
+any update order, so results have the same bits on every device and in every batch.
 """
 
 import math
@@ -17,12 +17,12 @@ from echelon.runtime.jit import array, kernel, loops_on
 
 @kernel
 def lower_costs(cost: Any, fixed: Any, steps: Any, offsets: Any, queue: Any, waits: Any) -> None:
-    """Lower `cost` until no step shortens it: columns whose cost fell are looked at again, in the order of their fall.
+    """Lower `cost` until no step lowers it further. A FIFO queue holds the columns whose cost changed.
 
     Args:
-        cost: `[F, Y, X]` int32, written to.
+        cost: `[F, Y, X]` int32, modified in place.
         fixed: `[F, Y, X]` bool, columns that keep their cost.
-        steps: `[F or 1, K, Y, X]` int32, what each of K steps costs from every column.
+        steps: `[F or 1, K, Y, X]` int32, cost of each of K steps from every column.
         offsets: `[K, 2]` int64, dx and dy of the steps.
         queue: `[Y * X]` int64, scratch memory.
         waits: `[Y, X]` bool, scratch memory.
@@ -55,29 +55,29 @@ def lower_costs(cost: Any, fixed: Any, steps: Any, offsets: Any, queue: Any, wai
 
 
 STEPS = ((0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1))
-"""The neighbouring columns, dx, dy; ties go to the first."""
+"""Offsets dx, dy to the neighbouring columns. Ties go to the first."""
 STRAIGHT, DIAGONAL = 10, 14
 """Cost of a step, tenths of a voxel."""
 UNREACHED = 1 << 29
-"""Above every cost, and small enough that two of them still fit an int32."""
+"""Cost of unreached columns: above every cost, and the sum of two fits into an int32."""
 CLEARANCE = 5
-"""Free voxels above a standing level: the tallest hull is 4 high, and rises 1.1 to climb a step of one."""
+"""Free voxels above a standing level. The tallest hull is 4 vox high, and rises 1.1 vox to climb one voxel."""
 REACHES = (2, 1, 0)
-"""Columns a hull spreads beyond its own: 3.5 wide, then 2.5 wide, then a point."""
+"""Columns that a hull extends beyond its central column: 3.5 vox wide, 2.5 vox wide, and a point."""
 SWEEPS = 4
-"""Relaxation sweeps between two looks at whether anything changed."""
+"""Number of relaxation sweeps between two convergence checks."""
 
 
 class PathField(NamedTuple):
-    """The way to the zone from every column, `[M, Y, X]`."""
+    """The shortest path to the zone from every column, `[M, Y, X]`."""
 
-    cost: Tensor  # int32, tenths of a voxel to the zone, 0 inside
-    choice: Tensor  # int64, index into STEPS of the next step, len(STEPS) inside the zone
-    reached: Tensor  # bool, the widest hull walks from here to the zone
+    cost: Tensor  # int32, distance to the zone in tenths of a voxel, 0 inside
+    choice: Tensor  # int64, index of the next step in STEPS, len(STEPS) inside the zone
+    reached: Tensor  # bool, the widest hull can walk from here to the zone
 
     @property
     def length_vox(self) -> Tensor:
-        """[M, Y, X] float32 vox. A product, because devices do not agree on a division by a constant."""
+        """[M, Y, X] float32 vox. A product, because division by a constant differs between devices."""
         return self.cost.float() * 0.1
 
     @property
@@ -88,18 +88,18 @@ class PathField(NamedTuple):
 
 
 def octile_cost(offset: Tensor) -> Tensor:
-    """Cost of the shortest way over open ground along `offset [..., 2]` columns."""
+    """Return the cost of the shortest path over open ground along `offset [..., 2]`, in columns."""
     major, minor = offset.abs().amax(-1), offset.abs().amin(-1)
     return STRAIGHT * (major - minor) + DIAGONAL * minor
 
 
 def step_cost(dx: int, dy: int) -> int:
-    """Cost of one of `STEPS`."""
+    """Return the cost of a step to a neighbouring column."""
     return DIAGONAL if dx and dy else STRAIGHT
 
 
 def spread(columns: Tensor, reach: int) -> Tensor:
-    """Bitwise or over the square of `reach` columns around each; `[M, Y, X]` int32 or bool."""
+    """Return the bitwise or over the square of `reach` columns around each column, `[M, Y, X]` int32 or bool."""
     for axis in (1, 2):
         size = columns.shape[axis]
         spread_out = columns.clone()
@@ -111,9 +111,9 @@ def spread(columns: Tensor, reach: int) -> Tensor:
 
 
 def standing_level(solid: Tensor, size_z: int, reach: int) -> Tensor:
-    """Lowest level a hull of this reach stands on, `[M, Y, X]` int32; `size_z` where it fits nowhere.
+    """Return the lowest level where a hull of this reach fits, `[M, Y, X]` int32; `size_z` if it fits at no level.
 
-    The lowest level with room above is always carried: by the ground, or by the voxel filling the one below.
+    The hull always stands on something there: the ground, or a solid voxel below.
     """
     around = spread(solid, reach)
     level = torch.full_like(around, size_z)
@@ -123,7 +123,7 @@ def standing_level(solid: Tensor, size_z: int, reach: int) -> Tensor:
 
 
 def walkable(level: Tensor, lava: Tensor, size_z: int, reach: int) -> Tensor:
-    """`[M, Y, X]` bool: a hull of this reach fits here, inside the map and away from lava."""
+    """`[M, Y, X]` bool: a hull of this reach fits at the column, inside the map and not next to lava."""
     is_low_enough = level < size_z
     inside = torch.zeros_like(is_low_enough)
     inside[:, reach : is_low_enough.shape[1] - reach, reach : is_low_enough.shape[2] - reach] = True
@@ -131,12 +131,12 @@ def walkable(level: Tensor, lava: Tensor, size_z: int, reach: int) -> Tensor:
 
 
 def neighbour(padded: Tensor, dx: int, dy: int) -> Tensor:
-    """What lies one step on from every column, for `[M, Y + 2, X + 2]` with a border of one."""
+    """Return the values one step away from every column, `[M, Y, X]`, given values padded by one column."""
     return padded[:, 1 + dy : padded.shape[1] - 1 + dy, 1 + dx : padded.shape[2] - 1 + dx]
 
 
 def steps_on_foot(level: Tensor, passable: Tensor) -> list[Tensor]:
-    """Cost of each of `STEPS` from every column, `[M, Y, X]` int32: up by at most one level, down by any."""
+    """Return the cost of each of `STEPS` from every column, `[M, Y, X]` int32. A step climbs at most one level."""
     levels = F.pad(level, (1, 1, 1, 1))
     open_to = F.pad(passable, (1, 1, 1, 1))
     costs = []
@@ -148,11 +148,12 @@ def steps_on_foot(level: Tensor, passable: Tensor) -> list[Tensor]:
 
 
 def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
-    """`[M, Y, X]` the least costs that steps from `cost` lead to, as `relax` has them. Loops and sweeps end with
-    the same ones.
+    """Return the minimum cost of every column, `[M, Y, X]` int32. Loops and dense sweeps give the same result.
 
     Args:
+        cost: `[M, Y, X]` int32, initial costs.
         fixed: `[M, Y, X]` bool, columns that keep their cost.
+        step_costs: cost of each of `STEPS`, `[M or 1, Y, X]` int32 each.
     """
     if loops_on(cost.device):
         return least_costs_in_loops(cost, fixed, step_costs)
@@ -171,7 +172,7 @@ def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor
 
 
 def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
-    """`least_costs` in a loop."""
+    """Loop form of `least_costs`."""
     result, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
     queue, is_queued = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
     lower_costs(result.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, is_queued)
@@ -179,12 +180,14 @@ def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) 
 
 
 def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Shorten `cost [M, Y, X]` through the neighbours until nothing changes, by steps that cost `[M or 1, Y, X]` each.
+    """Relax costs until they no longer change. Columns that already have a cost keep it.
 
-    Columns that already have a cost keep it.
+    Args:
+        cost: `[M, Y, X]` int32, `UNREACHED` for columns without a cost.
+        step_costs: cost of each of `STEPS`, `[M or 1, Y, X]` int32 each.
 
     Returns:
-        The cost, and the index of the first step that attains it (len(STEPS) where none was taken).
+        The costs, and the index of the first step that attains each, len(STEPS) for fixed and unreached columns.
     """
     fixed = cost < UNREACHED
     padded = F.pad(least_costs(cost, fixed, step_costs), (1, 1, 1, 1), value=UNREACHED)
@@ -198,15 +201,16 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def walk_to(goal: Tensor, solid: Tensor, lava: Tensor, size_z: int) -> PathField:
-    """The way to `goal` from everywhere.
+    """Return the shortest paths to `goal` from all columns.
 
-    First as the widest hull walks. Columns too narrow for it lead to those as narrower hulls walk, and what
-    is left (inside obstacles and lava) leads straight out, so every column has a finite way.
+    Paths are first found for the widest hull. Columns that are too narrow for it lead to these paths as narrower hulls
+    walk. The remaining columns, inside obstacles and lava, lead straight out, so every column has a path.
 
     Args:
-        goal: `[M, Y, X]` bool.
+        goal: `[M, Y, X]` bool, columns of the goal.
         solid: `[M, Y, X]` int32 bit columns.
-        lava: `[M, Y, X]` bool.
+        lava: `[M, Y, X]` bool, columns with lava.
+        size_z: height of the maps, vox.
     """
     cost = torch.full(solid.shape, UNREACHED, dtype=torch.int32, device=solid.device)
     choice = torch.full(solid.shape, len(STEPS), device=solid.device)

@@ -1,4 +1,4 @@
-"""The pool of maps that all battles share, made from seeds before play; recipes, from which a map is made again."""
+"""The pool of maps that all battles share, generated from seeds before play, and recipes that recreate a map."""
 
 import hashlib
 from collections.abc import Callable
@@ -16,30 +16,30 @@ from echelon.rules.versions import MAP_MAKER_VERSION
 from echelon.runtime import exact
 from echelon.runtime.errors import require
 from echelon.runtime.noise import Stream, bits
-from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, won_by_zone
+from echelon.state import TELEMETRY_CELLS, Maps, single_zone_objective, undamaged_spawns
 from echelon.world import biomes, layout, paths, stamps, walkways
 from echelon.world.splits import placed
 
 
 def make_pool(config: EnvConfig, roster: Roster, device: torch.device) -> Maps:
-    """The maps of `config.map_seed`: `config.map_pool`, and `config.map_spares` behind them."""
+    """Generate the maps of `config.map_seed`: first the map pool, then the spares."""
     return make_maps(config, roster, pool_seeds(config, device))
 
 
 def pool_seeds(config: EnvConfig, device: torch.device, renewal: int = 0) -> Tensor:
-    """`[M]` int64: the seed of each map of the pool, and of those that take their places at the n-th renewal."""
+    """Return the seed of each map, `[M]` int64: of the initial pool, or of its n-th `renewal`."""
     root = torch.full((1,), config.map_seed, dtype=torch.int64, device=device)
     return placed(bits(root, renewal, Stream.WORLD, config.map_pool + config.map_spares)[0], config.split)
 
 
 BLOCK = 64
-"""Maps a CPU makes at a time: more fall out of its caches (256 at once: 93 maps/s, in blocks 190)."""
+"""Maps per block on a CPU. Larger blocks exceed its caches (256 maps at once: 93 maps/s, in blocks of 64: 190)."""
 
 
 def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
-    """One map for each of the seeds `[M]` int64, which are `placed` in the config's split, on their device.
+    """Generate one map per seed, `[M]` int64, on the device of the seeds. Seeds are first `placed` in the split.
 
-    Map m depends on the configuration and seeds[m] alone, whatever stands beside it.
+    Map m depends only on the config and seeds[m], not on the other maps.
     """
     layout.check_room(config)
     seeds = placed(seeds, config.split)
@@ -55,7 +55,7 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     material = bare_ground(seeds, world)
     biomes.furnish(material, biomes.quadrants(seeds, world), seeds, world)
     layout.open_zone(material, zone, seeds, world)
-    # Canals get a causeway, lava a crossing.
+    # Lanes also cross canals and lava.
     stamps.clear(material, layout.lanes(seeds, areas, zone, world))
     layout.open_spawns(material, areas, world)
 
@@ -74,14 +74,18 @@ def assemble_maps(
     config: EnvConfig,
     roster: Roster,
 ) -> tuple[Maps, paths.PathField]:
-    """Maps of finished ground, and the ways to their zones; every mech begins whole and cool, and the zone
-    decides.
+    """Return maps with finished terrain, and the paths to their zones.
+
+    All mechs start undamaged and cool, and zone control is the objective.
 
     Args:
         seeds: `[M]` int64.
-        material: `[M, Z, Y, X]` uint8, a Material.
+        material: `[M, Z, Y, X]` uint8, a `Material` per voxel.
+        zone: the zones.
         spawn_pos: `[M, N, 3]` vox, hull centres.
-        spawn_yaw: `[M, N]` rad.
+        spawn_yaw: `[M, N]` rad, headings.
+        config: the battle.
+        roster: mechs of the battle.
     """
     solid = bit_columns(material, [config.catalog.material(kind).solid for kind in Material])
     opaque = bit_columns(material, [config.catalog.material(kind).opaque for kind in Material])
@@ -93,7 +97,7 @@ def assemble_maps(
         solid=solid,
         opaque=opaque,
         hazard=bit_columns(material, [kind in HAZARDS for kind in Material]),
-        **begun_whole(spawn_pos, roster),
+        **undamaged_spawns(spawn_pos, roster),
         spawn_yaw=spawn_yaw,
         zone_center=zone.center_vox,
         zone_radius=zone.radius_vox,
@@ -101,14 +105,14 @@ def assemble_maps(
         path_direction=field.direction,
         ways=walkways.ways_on_foot(solid, lava, spawn_pos, config),
         telemetry=seen_from_above(solid | opaque, config.world.size_z),
-        **won_by_zone(len(seeds), roster.num_mechs, seeds.device),
+        **single_zone_objective(len(seeds), roster.num_mechs, seeds.device),
         batch_size=[len(seeds)],
     )
     return maps, field
 
 
 def bare_ground(seeds: Tensor, world: WorldConfig) -> Tensor:
-    """`[M, Z, Y, X]` uint8: a floor of DIRT, which mechs stand in, under AIR."""
+    """Return one layer of DIRT, in which mechs stand, below AIR, `[M, Z, Y, X]` uint8."""
     shape = (len(seeds), world.size_z, world.size_y, world.size_x)
     material = torch.full(shape, int(Material.AIR), dtype=torch.uint8, device=seeds.device)
     material[:, 0] = int(Material.DIRT)
@@ -116,7 +120,7 @@ def bare_ground(seeds: Tensor, world: WorldConfig) -> Tensor:
 
 
 def bit_columns(material: Tensor, blocks: list[bool]) -> Tensor:
-    """`[M, Y, X]` int32, bit z set where the voxel at z of `[M, Z, Y, X]` is of a material that blocks."""
+    """Return bit columns of `material [M, Z, Y, X]`: `[M, Y, X]` int32, bit z set where `blocks[material]` is True."""
     table = torch.tensor(blocks, dtype=torch.int32, device=material.device)
     columns = torch.zeros_like(material[:, 0], dtype=torch.int32)
     for z in range(material.shape[1]):
@@ -125,7 +129,7 @@ def bit_columns(material: Tensor, blocks: list[bool]) -> Tensor:
 
 
 def column_heights(columns: Tensor, size_z: int) -> Tensor:
-    """`[M, Y, X]` int32 vox: top of the highest voxel whose bit is set in `columns [M, Y, X]`, 0 where none is."""
+    """Return the top of the highest set voxel of `columns [M, Y, X]`, `[M, Y, X]` int32 vox; 0 for empty columns."""
     height = torch.zeros_like(columns)
     for z in range(size_z):
         height = torch.where((columns >> z) & 1 == 1, z + 1, height)
@@ -133,12 +137,12 @@ def column_heights(columns: Tensor, size_z: int) -> Tensor:
 
 
 def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
-    """`[M, 16, 16]` 0..1: mean height of the columns of each block over the map's height.
+    """Return the mean column height in each block as a share of the map's height, `[M, 16, 16]` float32.
 
-    A column is as high as the highest bit of `blocked [M, Y, X]`, so a canopy counts like a tower.
+    The height of a column is its highest bit in `blocked [M, Y, X]`, even if there is air below.
     """
     height = column_heights(blocked, size_z)
-    # Whole numbers up to the two divisions: sums over blocks, which overlap by a row where the sides are no multiple.
+    # Integer sums over blocks, by cumulative sums. Blocks overlap by a row if 16 does not divide the side.
     total = F.pad(height.cumsum(1).cumsum(2), (1, 0, 1, 0))
     (top, bottom), (left, right) = (block_edges(side, height.device) for side in height.shape[1:])
     upper, lower = total[:, top], total[:, bottom]
@@ -147,41 +151,48 @@ def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
 
 
 def block_edges(side: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """`[16]` int64 first row of each block of `side` rows, and the row behind its last."""
+    """Split `side` rows into 16 blocks. Returns the first row and the end row (exclusive) of each, `[16]` int64."""
     index = torch.arange(TELEMETRY_CELLS, device=device)
     return index * side // TELEMETRY_CELLS, ((index + 1) * side - 1) // TELEMETRY_CELLS + 1
 
 
 def check_connected(reached: Tensor, spawn_pos: Tensor, seeds: Tensor) -> None:
-    """Raise unless the widest hull can walk to the zone from every spawn. The direct lanes see to it."""
+    """Raise `RuntimeError` unless the widest hull can walk to the zone from every spawn. The lanes guarantee a path."""
     x, y = spawn_pos[..., 0].long(), spawn_pos[..., 1].long()
     own_map = torch.arange(len(seeds), device=seeds.device)[:, None]
     cut_off = ~reached[own_map, y, x].all(1)
     if cut_off.any():
-        raise RuntimeError(f"no way from a spawn to the zone on the maps of seeds {seeds[cut_off].tolist()}")
+        raise RuntimeError(f"no path from a spawn to the zone on the maps of seeds {seeds[cut_off].tolist()}")
 
 
 MAKERS: dict[int, Callable[[EnvConfig, Roster, Tensor], Maps]] = {2: make_maps}
-"""The map maker of each version: one that is replaced stays, so that its recipes make their maps for ever."""
+"""The map generator of each version. Old generators stay, so that their recipes keep working."""
 RECIPE_FIELDS: dict[str, type] = {"version": int, "seed": int, "sha256": str}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one map was made, and what came of it."""
+    """The generator version and seed of a map, and the hash of the result."""
 
     version: int
     seed: int
     sha256: str
-    """Fingerprint of the map, as `fingerprints` tells it."""
+    """Hash of the map; see `fingerprints`."""
 
     def make(self, config: EnvConfig, device: torch.device | str = "cpu") -> Maps:
+        """Generate the map again.
+
+        Raises:
+            ConfigError: if the version is unknown, or the map differs from the recorded hash.
+        """
         versions = ", ".join(map(str, MAKERS))
-        require(self.version in MAKERS, "map.version", f"of a map maker of this Echelon, {versions}", self.version)
+        require(
+            self.version in MAKERS, "map.version", f"a map generator version of this Echelon, {versions}", self.version
+        )
         device = torch.device(device)
         maps = MAKERS[self.version](config, build_roster(config, device), torch.tensor([self.seed], device=device))
         (sha256,) = fingerprints(maps)
-        hint = f"{self.sha256}, the recipe's: it belongs to other settings, or to a map made by hand"
+        hint = f"{self.sha256}, as in the recipe, which belongs to other settings or to an authored map"
         require(sha256 == self.sha256, f"the sha256 of map {self.seed}", hint, sha256)
         return maps
 
@@ -198,7 +209,7 @@ def recipe_from_json(values: Any) -> Recipe:
 
 
 def fingerprints(maps: Maps) -> list[str]:
-    """sha256 of each map: its voxels, its zone and where mechs stand, all of them exact numbers."""
+    """Return the sha256 of each map: of its voxels, its zone and its spawns."""
     tensors = (maps.material, maps.zone_center, maps.zone_radius, maps.spawn_pos)
     rows = [values.cpu().numpy() for values in tensors]
     return [hashlib.sha256(b"".join(values[m].tobytes() for values in rows)).hexdigest() for m in range(maps.shape[0])]

@@ -1,7 +1,7 @@
-"""Splits: seeds of maps and battles to train on, to choose by and to be judged on, in ranges without a common number.
+"""Splits: disjoint ranges of map and battle seeds for training, validation (model selection) and test.
 
-The two highest bits of a seed's 32 name its split, and one function puts them there wherever a map is made or a battle
-begins. Different seeds never draw the same 32 bits from the noise at one place (`echelon.runtime.noise` is one to one).
+The two highest bits of a 32-bit seed encode its split. `placed` sets them whenever a map is generated or a battle
+starts. Different seeds never give the same noise at the same place, because `echelon.runtime.noise` is a bijection.
 """
 
 import torch
@@ -13,14 +13,17 @@ from echelon.runtime.noise import mix
 from echelon.state import Maps
 
 SPLITS = {"train": 1, "validation": 2, "test": 3}
-"""The two highest bits of the seeds of each split; seeds with 0 there belong to none."""
+"""The two highest bits of the seeds of each split. Seeds with the bits 0 belong to no split."""
 FREE_BITS = 30
-"""Bits of a seed below those."""
+"""Number of the remaining bits of a seed."""
 WORD = (1 << FREE_BITS + 2) - 1
 
 
 def placed(seeds: Tensor, split: str | None) -> Tensor:
-    """Seeds int64 of any shape within the range of a split; those that are there stay, and all without a split."""
+    """Map seeds, int64 of any shape, into the range of a split. Seeds in the range do not change.
+
+    Without a split, all seeds are returned unchanged.
+    """
     if split is None:
         return seeds
     word = (seeds & WORD) ^ mix(seeds >> 32)
@@ -28,19 +31,19 @@ def placed(seeds: Tensor, split: str | None) -> Tensor:
 
 
 def placed_seed(seed: int, split: str | None) -> int:
-    """`placed` of one seed."""
+    """Return `placed` for one seed."""
     return seed if split is None else int(placed(torch.tensor(seed, device="cpu"), split))
 
 
 def seed_range(split: str | None) -> tuple[int, int]:
-    """Lowest and highest seed of a battle in a split."""
+    """Return the lowest and highest seed of a split."""
     if split is None:
         return 0, 2**63 - 1
     return SPLITS[split] << FREE_BITS, (SPLITS[split] + 1 << FREE_BITS) - 1
 
 
 def check_maps(config: EnvConfig, maps: Maps) -> None:
-    """Refuse maps, made elsewhere, of another split than the battles'. Reads the host, if there is a split."""
+    """Raise `ConfigError` if maps belong to another split than the config. Synchronizes with the host."""
     if config.split is not None and not config.positions:
         foreign = maps.seed[placed(maps.seed, config.split) != maps.seed].tolist()
         require(not foreign, "maps", f"of split {config.split}", f"maps of the seeds {foreign[:5]}")

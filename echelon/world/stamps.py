@@ -1,7 +1,7 @@
 """A stamp is one kind of structure, repeated over the plots of a lattice.
 
-At most one structure stands on a plot, and it stays within it, so every column finds the one that may cover
-it by its own coordinates: no loop over structures, and difficulty only decides which plots are built on.
+Each plot has at most one structure, which does not extend beyond the plot. So each column computes the structure that
+may cover it from its own coordinates, without a loop over structures. Difficulty decides which plots have one.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ class Shape(Enum):
 
 
 class Cut(Enum):
-    """Which columns of an outline a part is made of."""
+    """The columns of an outline that a part fills."""
 
     WHOLE = 0
     CROSS = 1
-    """Those of a cross `CROSS_WIDTH` wide through its middle: gates and tunnels that the widest hull passes."""
+    """A cross through the middle, `CROSS_WIDTH` wide: gates and tunnels for the widest hull."""
     RAMP = 2
-    """All, each as high as it lies far along, a voxel up for every two ahead: a hull climbs it."""
+    """All columns, with a height that grows by one voxel every two columns, so that hulls can climb it."""
     STRIPES = 3
-    """Rows along it, two columns wide and two apart."""
+    """Rows along the structure, two columns wide and two columns apart."""
 
 
 CROSS_WIDTH = 6
 OPEN = 31
-"""The top of a part that is open to the sky: above every map."""
+"""The top of a part that is open to the sky: at or above the top of every map."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One material of a stamp: its outline grown by `grow` voxels on all sides, from `bottom` to `top`."""
+    """A part of a stamp: the outline, grown by `grow` voxels on all sides, of one material, from `bottom` to `top`."""
 
     material: Material
     grow: int = 0
     bottom: int = 0
     top: int | None = None
-    """None reaches the height drawn for the stamp."""
+    """Top of the part, vox; None for the random height of the structure."""
     cut: Cut = Cut.WHOLE
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """One kind of structure. Sizes in voxels, ranges with both ends; later parts overwrite earlier ones."""
+    """One kind of structure. Sizes are in voxels, and ranges include both ends. Later parts overwrite earlier ones."""
 
     shape: Shape
     plot: tuple[int, int]
-    """Size of a plot along and across; each map turns the lattice or not."""
+    """Size of a plot, along and across. Each map draws the orientation of the lattice."""
     share: float
-    """Plots built on at difficulty 1."""
+    """Share of the plots with a structure at difficulty 1."""
     length: Range
     width: Range
     height: Range
@@ -72,31 +72,32 @@ class Stamp:
 
     @property
     def margin(self) -> int:
-        """Voxels the widest part reaches beyond the outline."""
+        """Number of voxels that the widest part extends beyond the outline."""
         return max(0, *(part.grow for part in self.parts))
 
 
 def box(plot: tuple[int, int], share: float, length: Range, width: Range, height: Range, *parts: Part) -> Stamp:
-    """A rectangle of its own length and width."""
+    """Return a stamp with a rectangular outline."""
     return Stamp(Shape.BOX, plot, share, length, width, height, parts)
 
 
 def disc(plot: int, share: float, diameter: Range, height: Range, *parts: Part) -> Stamp:
+    """Return a stamp with a circular outline."""
     return Stamp(Shape.DISC, (plot, plot), share, diameter, diameter, height, parts)
 
 
 class Placement(NamedTuple):
-    """The one structure that may cover each column, `[M, Y, X]`."""
+    """The structure that may cover each column, `[M, Y, X]`."""
 
-    along: Tensor  # int32 vox from the structure's first column
-    across: Tensor  # int32 vox
+    along: Tensor  # int32 vox, distance from the structure's first column along its length
+    across: Tensor  # int32 vox, distance from the structure's first column along its width
     length: Tensor  # int32 vox
     width: Tensor  # int32 vox
-    height: Tensor  # int32 vox, 0 where the plot is empty
+    height: Tensor  # int32 vox, 0 for an empty plot
 
 
 def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Placement:
-    """Draw a stamp's lattice and what stands on its plots, for seeds `[M]`."""
+    """Draw the lattice of a stamp and the structures on its plots, for seeds `[M]`."""
     plot_u, plot_v = stamp.plot
     longest = world.longest_side
     count_u, count_v = longest // plot_u + 2, longest // plot_v + 2
@@ -104,7 +105,7 @@ def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Plac
     draws = fractions(seeds, purpose, of_map + of_plot * count_u * count_v)
     turned, shift_u, shift_v = draws[:, :of_map, None, None].unbind(1)
 
-    # What stands on each plot, [M, plots]; the columns then only look it up.
+    # Draw the structure of each plot, [M, plots]. The columns gather from these tables.
     by_plot = draws[:, of_map:].unflatten(1, (-1, of_plot)).unbind(2)
     length = pick(by_plot[0], *stamp.length)
     width = length if stamp.shape is Shape.DISC else pick(by_plot[1], *stamp.width)
@@ -135,9 +136,9 @@ def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Plac
 
 
 def covered(shape: Shape, at: Placement, part: Part) -> Tensor:
-    """`[M, Y, X]` bool: columns under the outline, grown and cut as the part says."""
+    """Return the columns that a part fills, `[M, Y, X]` bool."""
     grow, built = part.grow, at.height > 0
-    # Twice the distance from the middle, so that an even size needs no half voxels.
+    # Twice the distance from the middle, which is an integer for even sizes too.
     off_u, off_v = 2 * at.along + 1 - at.length, 2 * at.across + 1 - at.width
     if shape is Shape.DISC:
         within = off_u**2 + off_v**2 < (at.width + 2 * grow).clamp_min(0) ** 2
@@ -151,7 +152,16 @@ def covered(shape: Shape, at: Placement, part: Part) -> Tensor:
 
 
 def paint(material: Tensor, stamp: Stamp, where: Tensor, seeds: Tensor, purpose: int, world: WorldConfig) -> None:
-    """Build a stamp, in place, on columns `where [M, Y, X]` of voxels `[M, Z, Y, X]`, cut at the sky."""
+    """Build a stamp in voxels `[M, Z, Y, X]`, in place, on the columns `where [M, Y, X]`, cut off at the map's top.
+
+    Args:
+        material: `[M, Z, Y, X]` uint8, a `Material` per voxel.
+        stamp: the structure.
+        where: `[M, Y, X]` bool.
+        seeds: `[M]` int64.
+        purpose: purpose of the random draws.
+        world: size and difficulty of the maps.
+    """
     placement = place(stamp, seeds, purpose, world)
     for part in stamp.parts:
         columns = covered(stamp.shape, placement, part) & where
@@ -165,6 +175,6 @@ def paint(material: Tensor, stamp: Stamp, where: Tensor, seeds: Tensor, purpose:
 
 
 def clear(material: Tensor, where: Tensor) -> None:
-    """Level columns `where [M, Y, X]` of voxels `[M, Z, Y, X]` to dry ground under open sky, in place."""
+    """Set the columns `where [M, Y, X]` of voxels `[M, Z, Y, X]` to one layer of dirt below air, in place."""
     material[:, 0].masked_fill_(where, int(Material.DIRT))
     material[:, 1:].masked_fill_(where[:, None], int(Material.AIR))

@@ -1,7 +1,7 @@
-"""Ways on foot from every column of a map to every part of it, for mechs that are sent to a place.
+"""Walking paths from every column of a map to every part of it, for mechs with orders to go to a place.
 
-A map is cut into square blocks. For each there is a field as that of the zone: how long the way to its middle is from
-every column, and the next step. So a place is led to by one look-up, wherever it is and however it moves.
+A map is divided into square blocks. Each block has a path field like the zone: the distance to the block's centre from
+every column, and the next step. So the next step to any place takes one lookup.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from echelon.world.paths import (
 )
 
 LEAST_SIDE = 4
-"""Columns along the side of a block, of a map that has not more than `MOST_BLOCKS` of these."""
+"""Minimum side of a block, in columns. Larger maps have larger blocks."""
 MOST_BLOCKS = 256
+"""Maximum number of blocks of a map."""
 STEP_BITS, COMMON = 4, 1 << 4
-"""A way is stored as its next step in the lowest bits, `3 * (dy + 1) + dx + 1`, then whether the widest hull can walk
-from the first spawn to here and back, then its length in vox."""
+"""Encoding of a path: its next step in the lowest bits, `3 * (dy + 1) + dx + 1`; then a bit that is set if the widest
+hull can walk from the first spawn to the column and back; then the length in vox."""
 NO_STEP = 4
 LENGTH_AT = STEP_BITS + 1
 LONGEST = (1 << (15 - LENGTH_AT)) - 1
 
 
 def block_side(world: WorldConfig) -> int:
-    """Columns along the side of a block."""
+    """Return the side of a block, in columns."""
     side = LEAST_SIDE
     while num_blocks(world, side) > MOST_BLOCKS:
         side += 1
@@ -47,36 +48,37 @@ def block_side(world: WorldConfig) -> int:
 
 
 def blocks_along(world: WorldConfig, side: int) -> tuple[int, int]:
-    """Blocks of a side along y and x."""
+    """Return the number of blocks along y and x, given the side of a block."""
     return -(-world.size_y // side), -(-world.size_x // side)
 
 
 def num_blocks(world: WorldConfig, side: int) -> int:
-    """Blocks of a side on a map."""
+    """Return the number of blocks of a map, given the side of a block."""
     down, along = blocks_along(world, side)
     return down * along
 
 
 def num_ways(config: EnvConfig) -> int:
-    """Places that each map has ways to, L: one for each block, none where orders are off."""
+    """Return the number of path fields per map, L: one per block, 0 if orders are disabled."""
     return num_blocks(config.world, block_side(config.world)) if config.command.enabled else 0
 
 
 def goal_radius(config: EnvConfig) -> float:
-    """How near to the middle of a block ways end, vox: from there every place in it is within reach."""
+    """Return the distance from a block's centre at which paths end, vox; all places in the block are then in reach."""
     return max(config.command.reach_vox - block_side(config.world) * math.sqrt(0.5), 1.0)
 
 
 def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConfig) -> Tensor:
-    """`[M, L, Y, X]` int16: the way to each block from every column, as `way_at` reads it.
+    """Return the encoded path to each block from every column, `[M, L, Y, X]` int16; see `way_at`.
 
-    It leads as the widest hull walks, among the columns to which that hull can walk from the first spawn and back, to
-    those next to the middle of the block. From all other columns it leads out to these first.
+    Paths are for the widest hull. They use columns from which that hull can walk to the first spawn and back, and end
+    near the centre of the block. From all other columns, paths first lead to these columns.
 
     Args:
         solid: `[M, Y, X]` int32 bit columns.
-        lava: `[M, Y, X]` bool.
+        lava: `[M, Y, X]` bool, columns with lava.
         spawn_pos: `[M, N, 3]` vox, hull centres.
+        config: the battle.
     """
     count, size_z = num_ways(config), config.world.size_z
     if count == 0:
@@ -89,7 +91,7 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
         for index, on_foot in enumerate(steps_on_foot(level, columns))
     ]
     goals = goals_of(columns, config)
-    # A map at a time: so many fields at once fill the caches of a CPU and the memory of a GPU.
+    # One map at a time: more fields exceed the caches of a CPU and the memory of a GPU.
     costs = [
         encoded_ways(*relax(torch.where(goal, 0, UNREACHED).int(), [step[i : i + 1] for step in steps]), columns[i])
         for i, goal in enumerate(goals)
@@ -98,40 +100,47 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
 
 
 def reachable_columns(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
-    """`[M, Y, X]` bool, columns to which one can walk from `spawn [M, 3]` and back; none where it is not `passable`.
-    A roof that one can jump down from is none of them, nor is a pit."""
+    """Return the columns to which a hull can walk from `spawn [M, 3]` and back, `[M, Y, X]` bool.
+
+    Roofs that a hull can only leave, and pits that it can only enter, are excluded. Empty if the spawn is not
+    `passable`.
+    """
     start = torch.zeros_like(passable)
     start[torch.arange(len(start), device=start.device), spawn[:, 1].long(), spawn[:, 0].long()] = True
     cost = torch.where(start & passable, 0, UNREACHED).int()
     steps = steps_on_foot(level, passable)
-    # The step that leads here from the column that a step leads to.
+    # Costs of the reverse steps: from the neighbour of a column back to the column.
     back = [neighbour(F.pad(steps[STEPS.index((-dx, -dy))], (1, 1, 1, 1), value=UNREACHED), dx, dy) for dx, dy in STEPS]
     return (relax(cost, steps)[0] < UNREACHED) & (relax(cost, back)[0] < UNREACHED)
 
 
 def goals_of(common: Tensor, config: EnvConfig) -> Tensor:
-    """`[M, L, Y, X]` bool, where the way to each block ends: columns of `common [M, Y, X]` within `goal_radius` of its
-    middle, or else the nearest ones."""
+    """Return the columns where paths to each block end, `[M, L, Y, X]` bool.
+
+    These are the columns of `common [M, Y, X]` within `goal_radius` of the block's centre, or else the nearest ones.
+    """
     side = block_side(config.world)
     down, along = blocks_along(config.world, side)
     axes = []
     for count, size in ((down, config.world.size_y), (along, config.world.size_x)):
         middle = (torch.arange(count, device=common.device) + 0.5) * side
         axes.append((torch.arange(size, device=common.device) + 0.5 - middle[:, None]).square())
-    distance_sq = (axes[0][:, None, :, None] + axes[1][None, :, None, :]).flatten(0, 1)  # [L, Y, X], whole quarters
+    distance_sq = (axes[0][:, None, :, None] + axes[1][None, :, None, :]).flatten(
+        0, 1
+    )  # [L, Y, X], exact: multiples of 1/4
     candidates = torch.where(common[:, None], distance_sq, torch.inf)
     return candidates <= candidates.amin((2, 3), keepdim=True).clamp_min(goal_radius(config) ** 2)
 
 
 def encoded_ways(cost: Tensor, choice: Tensor, common: Tensor) -> Tensor:
-    """int16 of what `relax` found, on columns of which some are `common [Y, X]`."""
+    """Encode the results of `relax` as int16; `common [Y, X]` marks columns that are reachable both ways."""
     codes = torch.tensor([3 * (dy + 1) + dx + 1 for dx, dy in STEPS] + [NO_STEP], device=choice.device)
     vox = ((cost + 9) // 10).clamp_max(LONGEST)
     return ((vox << LENGTH_AT) | common * COMMON | codes[choice]).to(torch.int16)
 
 
 def encoded_way(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config: EnvConfig) -> Tensor:
-    """`[B, N]` int32, what is stored at `at [B, N, 2]` of the way to the block of `place [B, N, 2]`."""
+    """Return the encoded path from `at [B, N, 2]` to the block of `place [B, N, 2]`, `[B, N]` int32."""
     world, side = config.world, block_side(config.world)
 
     def column(where: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,12 +154,17 @@ def encoded_way(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config:
 
 
 def way_at(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config: EnvConfig) -> tuple[Tensor, Tensor]:
-    """The next step from `at [B, N, 2]` towards the block of `place [B, N, 2]`, a unit vector `[B, N, 2]` that is zero
-    at the end of the way, and the length of the way, `[B, N]` vox.
+    """Return the next step and the distance from `at` towards the block of `place`.
 
     Args:
-        ways: as `ways_on_foot` returns it.
-        map_id: `[B]` int64.
+        ways: `[M, L, Y, X]` int16, the result of `ways_on_foot`.
+        map_id: `[B]` int64, the map of each battle.
+        at: `[B, N, 2]` vox, current positions.
+        place: `[B, N, 2]` vox, destinations.
+        config: the battle.
+
+    Returns:
+        `[B, N, 2]` unit vectors, zero at the end of the path, and `[B, N]` float32 vox, length of the path.
     """
     value = encoded_way(ways, map_id, at, place, config)
     code = value & (COMMON - 1)
@@ -159,5 +173,5 @@ def way_at(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config: EnvC
 
 
 def is_reachable(ways: Tensor, map_id: Tensor, place: Tensor, config: EnvConfig) -> Tensor:
-    """`[B, N]` bool, whether the widest hull can walk from the first spawn to `place [B, N, 2]` and back."""
+    """`[B, N]` bool: the widest hull can walk from the first spawn to `place [B, N, 2]` and back."""
     return (encoded_way(ways, map_id, place, place, config) & COMMON) != 0

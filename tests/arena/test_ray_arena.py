@@ -105,7 +105,7 @@ def test_a_worker_of_another_version_is_refused_by_name():
     ("settings", "message"),
     [
         ({"ray_cpus": 0.0}, "ray_cpus must be "),
-        ({"ray_gpus": 1.5}, "--ray-gpus must be a share of one GPU or a whole number, got 1.5"),
+        ({"ray_gpus": 1.5}, "--ray-gpus must be a share of one GPU or an integer, got 1.5"),
         ({"ray_retries": -1}, "ray_retries must be "),
     ],
 )

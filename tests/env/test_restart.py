@@ -11,7 +11,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.restart import Selection, restore_ground
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
-from echelon.state import untouched
+from echelon.state import initial_terrain
 
 pytestmark = pytest.mark.quick
 
@@ -31,14 +31,14 @@ def test_restore_changes_only_selected_terrain():
     maps, generator = standard_maps(), torch.Generator().manual_seed(1)
     map_id = torch.arange(BATTLES).flip(0)
     which = torch.rand(BATTLES, generator=generator) < 0.5
-    whole = untouched(map_id, maps)
+    whole = initial_terrain(map_id, maps)
     fought = whole.clone()
     for name in ("solid", "opaque", "rubble"):
         getattr(fought, name).bitwise_xor_(torch.randint(0, 1 << 30, whole.solid.shape, generator=generator).int())
     fought.damage.fill_(3)
     rows = Selection.by_row(which)
     for restore in (
-        lambda ground: rows.restore(ground, untouched(rows.of(map_id), maps)),
+        lambda ground: rows.restore(ground, initial_terrain(rows.of(map_id), maps)),
         lambda ground: restore_ground(ground, which, map_id, maps),
     ):
         ground = fought.clone()

@@ -273,5 +273,7 @@ def test_league_on_a_network_file_system_is_warned_of_once(tmp_path, monkeypatch
         store = Store.create(tmp_path / place / "mine", BRIEF)
         Store(store.folder)
     (line,) = caplog.messages
-    assert line.startswith(f"{tmp_path}/shared/mine: on a network file system (nfs4), where a database may be spoiled")
+    assert line.startswith(
+        f"{tmp_path}/shared/mine: on a network file system (nfs4), where a database may be corrupted"
+    )
     assert line.endswith("keep it in a local folder, such as " + str(Path.home() / "mine"))

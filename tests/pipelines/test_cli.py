@@ -187,7 +187,7 @@ def test_maps_are_drawn(tmp_path):
 
 BAD_ARENA = {
     "no place": (["--replay", "/proc/nowhere/x.echelon"], "error: /proc/nowhere/x.echelon: cannot be written"),
-    "a folder": (["--replay", "{tmp}"], "error: {tmp}: expected the name of a file, got a folder"),
+    "a folder": (["--replay", "{tmp}"], "error: {tmp}: expected a file name, got a folder"),
     "none": (
         ["--replay", "{tmp}/x.echelon", "--replay-battles", "0"],
         "error: --replay-battles must be 1..256, battles of the first --batch, got 0",

@@ -190,5 +190,5 @@ def test_files_do_not_import_commanders_they_name(tmp_path, own, monkeypatch):
     plain = tmp_path / "goes on"
     start(monkeypatch, "--total-agent-steps", "320", "--resume", path, "--run-dir", plain)
     assert len(read_table(plain / "metrics.csv")) == 1
-    with pytest.raises(ConfigError, match="must not end the program at its import"):
+    with pytest.raises(ConfigError, match="must not exit the program when it is imported"):
         start(monkeypatch, *flags, "--resume", "latest")

@@ -54,7 +54,7 @@ def test_broken_output_is_reported_once_without_failure(monkeypatch, capfd, kind
             assert sys.stdout is not stream
         assert sys.stdout is stream
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("output: ") and line.endswith(": going on without it; Ctrl-C stops and saves")
+    assert line.startswith("output: ") and line.endswith(": continuing without output; Ctrl-C stops and saves")
 
 
 def test_force_color_does_not_make_pipe_a_terminal(monkeypatch):
@@ -114,7 +114,7 @@ def test_run_with_closed_pipe_finishes_normally(tmp_path):
         [*TRAIN, *flags], stdout=closed_pipe(), stderr=subprocess.PIPE, text=True, timeout=STUCK_S, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("output: Broken pipe: going on without it") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("output: Broken pipe: continuing without output") and done.stderr.count("\n") == 1
     assert saved(tmp_path / "run") == 2
 
 

@@ -89,7 +89,9 @@ def test_second_process_in_folder_names_the_first(tmp_path):
         for more in ([], ["--resume", "latest"]):
             second = programs.run(*train, *more)
             assert second.returncode == 1
-            assert f"{folder}: expected no other process at work there, got process {first.pid} on" in second.stderr
+            assert (
+                f"{folder}: expected no other process that uses the folder, got process {first.pid} on" in second.stderr
+            )
             assert len(second.stderr.strip().splitlines()) == 1
     finally:
         first.kill()

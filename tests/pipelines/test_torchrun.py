@@ -68,8 +68,8 @@ def test_killed_rank_ends_run_in_one_line_and_run_resumes(tmp_path):
     said, errors = process.communicate(timeout=STUCK_S)
     assert process.returncode != 0
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
-    assert lines == ["error: rank 0 of 2: rank 1 is gone, so the run ends here; go on with --resume latest"], errors
-    assert "Signal 9 (SIGKILL)" in errors, "the launcher reports how rank 1 ended"
+    assert lines == ["error: rank 0 of 2: rank 1 is gone, so the run ends here; continue with --resume latest"], errors
+    assert "Signal 9 (SIGKILL)" in errors, "the launcher tells what became of rank 1"
 
     said, errors = (done := start(broken, "--resume", "latest")).communicate(timeout=STUCK_S)
     assert done.returncode == 0, errors
@@ -98,5 +98,5 @@ def test_signal_and_error_on_one_rank_reach_both(tmp_path):
     assert done.returncode != 0
     lines = sorted(line for line in errors.splitlines() if line.startswith("error: "))
     assert lines[-1].startswith("error: rank 1 of 2: run_1.safetensors: not a safetensors file"), errors
-    assert lines[0] == "error: rank 0 of 2: rank 1 is gone, so the run ends here; go on with --resume latest", errors
+    assert lines[0] == "error: rank 0 of 2: rank 1 is gone, so the run ends here; continue with --resume latest", errors
     assert len(lines) == 2 and "FutureWarning" not in errors, errors

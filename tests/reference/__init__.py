@@ -1,1 +1,1 @@
-"""The rule book as slow, plain Python: what the game is held against. Floats, loops and `math`; no tensors."""
+"""A reference implementation of the rules in plain Python, without tensors. Tests compare the simulation with it."""

@@ -1,4 +1,4 @@
-"""One battle as plain data: mechs, shots, clouds, ground, and what everyone was told."""
+"""One battle as plain data: mechs, shots, clouds, terrain and orders."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from .vectors import Vector
 
 @dataclass
 class Tally:
-    """What a mech did and suffered."""
+    """Statistics of a mech."""
 
     damage: float = 0.0
     kills: int = 0
@@ -36,7 +36,7 @@ class Tally:
 
 @dataclass
 class Mech:
-    """One mech. `half` is half its hull's size, at the precision the game keeps it in."""
+    """One mech. `half` is half the size of its hull, in float32 precision like the simulation."""
 
     index: int
     hull: Hull
@@ -80,13 +80,13 @@ class Mech:
         return self.is_red != other.is_red
 
     def trigger_of(self, weapon: Weapon) -> Trigger | None:
-        """The trigger a weapon hangs on, none if the hull does not carry it."""
+        """Return the trigger that fires a weapon, None if the hull does not carry it."""
         return mounts(weapon).get(self.hull)
 
 
 @dataclass
 class Shot:
-    """One shot in flight, in one of its owner's slots for that weapon."""
+    """One shot in flight, in one of its owner's slots for the weapon."""
 
     weapon: Weapon
     owner: int
@@ -99,7 +99,7 @@ class Shot:
 
 @dataclass
 class Cloud:
-    """Smoke in one of its owner's places."""
+    """A smoke cloud in one of its owner's slots."""
 
     owner: int
     place: int
@@ -109,7 +109,7 @@ class Cloud:
 
 @dataclass
 class Ground:
-    """The voxels: what each is made of, and the hp each has lost. Index of a voxel: (z * size_y + y) * size_x + x."""
+    """The material and the lost hp of each voxel. The index of a voxel is (z * size_y + y) * size_x + x."""
 
     size: tuple[int, int, int]
     material: bytearray
@@ -123,18 +123,18 @@ class Ground:
         return 0 <= x < size_x and 0 <= y < size_y and 0 <= z < size_z
 
     def at(self, x: int, y: int, z: int) -> Material:
-        """What a voxel is made of; air outside the map."""
+        """Return the material of a voxel; air outside the map."""
         return Material(self.material[self.index(x, y, z)]) if self.holds(x, y, z) else Material.AIR
 
     def put(self, x: int, y: int, z: int, material: Material) -> None:
-        """Fill a voxel anew: it has lost nothing yet."""
+        """Set the material of a voxel, and reset its lost hp."""
         self.material[self.index(x, y, z)] = material
         self.lost.pop(self.index(x, y, z), None)
 
 
 @dataclass
 class Orders:
-    """What one mech was told."""
+    """The orders of one mech."""
 
     throttle: Vector
     thrust: float
@@ -148,7 +148,7 @@ class Orders:
 
 @dataclass
 class Draws:
-    """The random numbers of one substep, one of each a mech."""
+    """The random numbers of one substep, one of each per mech."""
 
     beam_height: list[float]
     priority: list[float]
@@ -158,7 +158,7 @@ class Draws:
 
 @dataclass
 class Battle:
-    """Everything."""
+    """The complete state of a battle."""
 
     rules: RulesConfig
     features: FeaturesConfig

@@ -1,4 +1,4 @@
-"""Phases 1 to 4: what happens to a mech by itself. Clocks, heat, footing, venting."""
+"""Phases 1 to 4, which affect each mech separately: timers, heat, footing and venting."""
 
 from first_catalog import CATALOG
 
@@ -13,7 +13,7 @@ REGENERATION_FLOOR = 0.1
 
 
 def count_down(battle: Battle) -> None:
-    """Clouds age. Timers count down to 0."""
+    """Count down the timers of mechs and clouds to 0."""
     for cloud in battle.clouds:
         cloud.ttl -= 1
     battle.clouds = [cloud for cloud in battle.clouds if cloud.ttl > 0]
@@ -25,19 +25,19 @@ def count_down(battle: Battle) -> None:
 
 
 def warm(battle: Battle, mech: Mech, points: float) -> None:
-    """Heat stays within 0 .. 2 * cap."""
+    """Clamp heat to 0 .. 2 * cap."""
     mech.heat = max(0.0, min(battle.rules.heat_ceiling * mech.spec.heat_cap, mech.heat + points))
 
 
 def ground_under(battle: Battle, mech: Mech) -> Material:
-    """What the middle of the hull's underside stands in."""
+    """Return the material at the centre of the hull's underside."""
     size = battle.ground.size
     cell = [cell_of(mech.pos[0]), cell_of(mech.pos[1]), cell_of(mech.bottom)]
     return battle.ground.at(*(max(0, min(size[axis] - 1, cell[axis])) for axis in range(3)))
 
 
 def burn(battle: Battle, orders: list[Orders]) -> None:
-    """ECM +3/s, ECCM +2/s while running; lava, a debris field and water under the feet."""
+    """Apply the heat of running ECM (3/s) and ECCM (2/s), and of lava, debris and water under each mech."""
     rules = battle.rules
     for mech in battle.living():
         heat_per_s = damage_per_s = 0.0
@@ -60,7 +60,7 @@ def burn(battle: Battle, orders: list[Orders]) -> None:
 
 
 def stand(battle: Battle) -> None:
-    """Fallen time counts down; stability <= 0 starts a fall; else stability comes back."""
+    """Count down falls; start a fall at stability <= 0; otherwise regenerate stability."""
     rules = battle.rules
     for mech in battle.mechs:
         most = rules.stability_cap * (0.5 if mech.legged else 1.0)
@@ -79,7 +79,7 @@ def stand(battle: Battle) -> None:
 
 
 def cool(battle: Battle, orders: list[Orders]) -> set[int]:
-    """Everyone dissipates, those who vent twice as much on top. Returns who vents."""
+    """Dissipate heat; mechs that vent dissipate three times as much. Returns the mechs that vent."""
     vents = {mech.index for mech in battle.mechs if orders[mech.index].vent and is_running(mech)}
     for index in vents:
         battle.mechs[index].tally.vent_s += battle.rules.dt_s

@@ -1,4 +1,4 @@
-"""The game's tensors as the reference's plain data, and what differs between the two."""
+"""Convert the tensors of the simulation to plain data of the reference, and compare the two."""
 
 import math
 
@@ -19,13 +19,13 @@ COUNTS = ("kills", "team_kills", "assists", "intercepts", "falls", "legs_lost", 
 
 
 def as_lists(state: State) -> dict[str, dict[str, list]]:
-    """Every field of a state but the terrain as nested lists, `[B]` first."""
+    """Return all fields of a state, except the terrain, as nested lists with B entries."""
     parts = ("mechs", "shots", "clouds", "tally")
     return {part: {name: value.tolist() for name, value in getattr(state, part).items()} for part in parts}
 
 
 def shot_keys(sim_model: SimModel) -> list[tuple[Weapon, int, int]]:
-    """Weapon, owner and slot of every shot slot."""
+    """Return weapon, owner and slot number of every shot slot."""
     keys = []
     shooters = sim_model.roster.shots.shooter.tolist()
     for weapon in Weapon:
@@ -37,7 +37,7 @@ def shot_keys(sim_model: SimModel) -> list[tuple[Weapon, int, int]]:
 
 
 def battles_of(state: State, sim_model: SimModel, now: np.ndarray) -> list[Battle]:
-    """Each battle of a state on voxels `now [B, Z, Y, X]` as the reference sees it."""
+    """Convert each battle of a state, with voxels `now [B, Z, Y, X]`, to a `Battle`."""
     values, keys, roster = as_lists(state), shot_keys(sim_model), sim_model.roster
     half = roster.half_size.tolist()
     places = len(values["clouds"]["ttl"][0]) // roster.num_mechs
@@ -81,7 +81,7 @@ def battles_of(state: State, sim_model: SimModel, now: np.ndarray) -> list[Battl
 
 
 def draws_of(draws, b: int) -> Draws:
-    """The draws of one battle."""
+    """Return the random draws of one battle."""
     return Draws(*(getattr(draws, name)[b].tolist() for name in Draws.__dataclass_fields__))
 
 
@@ -92,7 +92,7 @@ def is_near(a: float | list[float], b: float | list[float]) -> bool:
 
 
 def voxels_of(state: State, sim_model: SimModel) -> np.ndarray:
-    """`[B, Z, Y, X]` uint8: what the game says its ground is made of."""
+    """Return the current materials of the simulation's terrain, `[B, Z, Y, X]` uint8."""
     size_z, size_y, size_x = sim_model.maps.material.shape[1:]
     z, y, x = torch.meshgrid(torch.arange(size_z), torch.arange(size_y), torch.arange(size_x), indexing="ij")
     which = (state.seed.shape[0], z.numel())
@@ -101,7 +101,7 @@ def voxels_of(state: State, sim_model: SimModel) -> np.ndarray:
 
 
 def differences(battle: Battle, values: dict[str, dict[str, list]], b: int, keys: list, voxels, lost) -> list[str]:
-    """What the reference and battle `b` of the game disagree about."""
+    """Return the differences between the reference and battle `b` of the simulation."""
     found = []
 
     def expect(what: str, reference, sim_model) -> None:

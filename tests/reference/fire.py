@@ -1,4 +1,4 @@
-"""Phase 6: targeting, and every weapon's fire."""
+"""Phase 6: targeting and firing of all weapons."""
 
 import math
 
@@ -23,13 +23,13 @@ from .vectors import Vector, add, apart, minus, norm, times, turned_by, unit
 
 
 def bearing(mech: Mech, other: Mech) -> float:
-    """The angle between a mech's heading and another mech, on the ground plane."""
+    """Return the angle between a mech's heading and another mech, on the ground plane."""
     x, y = minus(other.pos, mech.pos)[:2]
     return abs(turned_by(math.atan2(y, x) - mech.yaw))
 
 
 def is_in_reach(mech: Mech, other: Mech, spec: WeaponSpec, arc_half: float) -> bool:
-    """A living enemy in range and in arc."""
+    """Return True for a living enemy in range and in arc."""
     if not (other.alive and mech.is_enemy(other)):
         return False
     in_range = at_most(apart(mech.pos, other.pos), spec.range_vox, "range")
@@ -37,7 +37,7 @@ def is_in_reach(mech: Mech, other: Mech, spec: WeaponSpec, arc_half: float) -> b
 
 
 def choose(mech: Mech, candidates: list[Mech], focus: int | None) -> Mech | None:
-    """The focus target wins if it is a candidate; else the nearest (ties: lowest index)."""
+    """Return the focus target if it is a candidate, else the nearest candidate. Ties go to the lowest index."""
     for other in candidates:
         if other.index == focus:
             return other
@@ -48,14 +48,14 @@ def choose(mech: Mech, candidates: list[Mech], focus: int | None) -> Mech | None
 
 
 def is_locked(battle: Battle, orders: list[Orders], mech: Mech, other: Mech) -> bool:
-    """Missile lock: by the own pack's paint and good sensors, or on sight close by."""
+    """Return True for a missile lock: by paint of the own pack and sufficient sensor quality, or on sight nearby."""
     by_paint = other.paint[mech.pack] > 0 and sensor_quality(battle, orders, mech) >= CATALOG.lock_quality
     near = at_most(apart(mech.pos, other.pos), CATALOG.sight_lock_vox, "sight lock")
     return by_paint or (near and has_clear_line(battle, mech, other))
 
 
 def aimed_target(battle: Battle, orders: list[Orders], mech: Mech, weapon: Weapon) -> Mech | None:
-    """Whom a beam, painter or missile is fired at."""
+    """Return the target of a beam, a painter or a missile."""
     spec, homes = WEAPONS[weapon], weapon == Weapon.MISSILE
     arc_half = math.radians(spec.arc_deg) / 2
     reach = [other for other in battle.mechs if is_in_reach(mech, other, spec, arc_half)]
@@ -64,7 +64,7 @@ def aimed_target(battle: Battle, orders: list[Orders], mech: Mech, weapon: Weapo
 
 
 def nearly_ahead(battle: Battle, mech: Mech, weapon: Weapon, focus: int | None) -> Mech | None:
-    """Whom an autocannon or gauss rifle is pointed at."""
+    """Return the target of an autocannon or a gauss rifle."""
 
     def arc_half(other: Mech) -> float:
         return KINETIC_AIM_FOCUS_RAD if other.index == focus else KINETIC_AIM_RAD
@@ -78,7 +78,7 @@ def facing(mech: Mech) -> Vector:
 
 
 def launch_missile(battle: Battle, mech: Mech, target: Mech) -> Shot:
-    """unit(delta) + 0.5 up, normalised, * speed; from hull top + 0.5."""
+    """Launch a missile 0.5 above the hull, with velocity speed * unit(unit(delta) + 0.5 * up)."""
     spec = WEAPONS[Weapon.MISSILE]
     course = unit(add(unit(minus(target.pos, mech.pos)), [0.0, 0.0, MISSILE_LOFT]))
     rack = add(mech.pos, [0.0, 0.0, mech.half[2] + MISSILE_RACK_VOX])
@@ -87,7 +87,7 @@ def launch_missile(battle: Battle, mech: Mech, target: Mech) -> Shot:
 
 
 def launch_kinetic(battle: Battle, mech: Mech, weapon: Weapon, focus: int | None) -> Shot:
-    """At the target, a gauss slug above it by its drop; else straight ahead."""
+    """Launch a shot at the target, a gauss slug above it by its drop; without target straight ahead."""
     spec = WEAPONS[weapon]
     target = nearly_ahead(battle, mech, weapon, focus)
     muzzle = add(mech.pos, [0.0, 0.0, KINETIC_MUZZLE * mech.half[2]])
@@ -103,7 +103,7 @@ def launch_kinetic(battle: Battle, mech: Mech, weapon: Weapon, focus: int | None
 
 
 def launch_smoke(battle: Battle, mech: Mech, focus: int | None) -> Shot:
-    """Level, towards the focus target if within reach, and no farther than it; else ahead."""
+    """Launch smoke horizontally, up to the focus target if it is in range, otherwise straight ahead."""
     spec = WEAPONS[Weapon.SMOKE]
     course, flight_s = facing(mech), spec.lifetime_s
     if focus is not None and is_in_reach(mech, battle.mechs[focus], spec, math.radians(spec.arc_deg) / 2):
@@ -116,13 +116,13 @@ def launch_smoke(battle: Battle, mech: Mech, focus: int | None) -> Shot:
 
 
 def fire_beam(battle: Battle, harms: Harms, mech: Mech, target: Mech, weapon: Weapon, draw: float) -> None:
-    """A beam hits at once: height is target centre + U(-1, 1) * half * 0.5."""
+    """Apply the hit of a beam at the height target centre + U(-1, 1) * half * 0.5."""
     height = target.pos[2] + (2 * draw - 1) * BEAM_SPREAD * target.half[2]
     hit(battle, harms, weapon, mech, target, unit(minus(target.pos, mech.pos)), height)
 
 
 def paint(battle: Battle, painted: list[tuple[Mech, Mech]]) -> None:
-    """Remembers the newest painter (ties: lowest index)."""
+    """Store the newest painter. Ties go to the lowest index."""
     for painter, target in sorted(painted, key=lambda pair: -pair[0].index):
         target.paint[painter.pack] = battle.rules.substeps(CATALOG.paint_s)
         target.painter[painter.pack] = painter.index
@@ -134,7 +134,7 @@ def free_slot(battle: Battle, shot: Shot) -> int:
 
 
 def fire(battle: Battle, orders: list[Orders], vents: set[int], beam_height: list[float], harms: Harms) -> None:
-    """Every held trigger of every running mech, all on the same snapshot."""
+    """Fire the weapons of all held triggers of running mechs, all on the same state."""
     fired: list[tuple[Mech, Weapon]] = []
     launched: list[Shot] = []
     painted: list[tuple[Mech, Mech]] = []

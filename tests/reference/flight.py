@@ -15,18 +15,18 @@ from .senses import is_running
 from .vectors import Vector, add, apart, dot, minus, norm, times, unit
 
 SKIN_VOX = 1e-3
-"""How far before an impact a shot bursts, and how far beyond it bites."""
+"""Offset from an impact: outwards for the origin of an explosion, inwards for the damaged voxel, vox."""
 
 
 @dataclass
 class Flight:
-    """How one shot's flight went in this substep."""
+    """The flight of one shot in this substep."""
 
     shot: Shot
     start: Vector
     point: Vector
     way: Vector
-    """Unit vector of travel."""
+    """Unit vector, direction of flight."""
     ends: bool = False
     mech: Mech | None = None
     voxel: Cell | None = None
@@ -34,7 +34,7 @@ class Flight:
 
 
 def intercept(battle: Battle, luck: list[float]) -> None:
-    """A running heavy with AMS timer 0 tries the nearest missile aimed at its team; all heavies at once."""
+    """Let each running heavy with a ready AMS try to destroy the nearest enemy missile, all at once."""
     missiles = [s for s in battle.shots if s.weapon == Weapon.MISSILE and s.target is not None]
     missiles.sort(key=lambda s: (s.owner, s.slot))
     destroyed: list[Shot] = []
@@ -60,7 +60,7 @@ def intercept(battle: Battle, luck: list[float]) -> None:
 
 
 def guide(battle: Battle, shot: Shot) -> None:
-    """Homing and falling change a shot's velocity before it flies."""
+    """Update the velocity of homing and ballistic shots before they fly."""
     spec, dt_s = WEAPONS[shot.weapon], battle.rules.dt_s
     if spec.guidance == "homing" and shot.target is not None and battle.mechs[shot.target].alive:
         towards = unit(minus(battle.mechs[shot.target].pos, shot.pos))
@@ -72,7 +72,7 @@ def guide(battle: Battle, shot: Shot) -> None:
 
 
 def enters_sphere(start: Vector, end: Vector, center: Vector, radius: float) -> float:
-    """The share of the way at which a segment first is within a sphere, infinity if it never is."""
+    """Return the fraction of a segment at which it enters a sphere, infinity if it never does."""
     weigh(apart(start, center), radius, "starts in a sphere")
     if apart(start, center) <= radius:
         return 0.0
@@ -89,7 +89,7 @@ def enters_sphere(start: Vector, end: Vector, center: Vector, radius: float) -> 
 
 
 def leaves_map(battle: Battle, start: Vector, end: Vector) -> tuple[float, bool] | None:
-    """Where a segment leaves the map as a share of the way, and whether through the floor."""
+    """Return the fraction of a segment at which it leaves the map, and whether it does so through the floor."""
     exits = []
     for axis, size in enumerate(battle.ground.size):
         weigh(end[axis], 0.0, "edge of the map")
@@ -104,7 +104,7 @@ def leaves_map(battle: Battle, start: Vector, end: Vector) -> tuple[float, bool]
 
 
 def fly(battle: Battle, shot: Shot) -> Flight:
-    """One substep: the swept segment against living enemies' spheres, solid voxels and the floor."""
+    """Fly one substep: test the segment against the spheres of living enemies, solid voxels and the floor."""
     guide(battle, shot)
     start, end = shot.pos, add(shot.pos, times(shot.vel, battle.rules.dt_s))
     flight = Flight(shot, start, end, unit(shot.vel))
@@ -141,14 +141,14 @@ def fly(battle: Battle, shot: Shot) -> Flight:
 
 
 def fly_all(battle: Battle) -> list[Flight]:
-    """Every shot flies on the same snapshot; those that end are gone."""
+    """Fly all shots on the same state, and remove shots that end."""
     flights = [fly(battle, shot) for shot in battle.shots]
     battle.shots = [flight.shot for flight in flights if not flight.ends]
     return flights
 
 
 def impact(battle: Battle, flights: list[Flight], harms: Harms) -> None:
-    """Direct hits, and the splash of missiles and gauss slugs."""
+    """Apply direct hits, and the splash damage of missiles and gauss slugs."""
     for flight in flights:
         weapon, shooter = flight.shot.weapon, battle.mechs[flight.shot.owner]
         if flight.mech is not None:
@@ -166,7 +166,7 @@ def impact(battle: Battle, flights: list[Flight], harms: Harms) -> None:
 
 
 def billow(battle: Battle, flights: list[Flight]) -> None:
-    """Smoke leaves a cloud on impact or at the end of its flight."""
+    """Create a cloud for each smoke shot that hits something or ends its flight."""
     if not battle.features.smoke:
         return
     for flight in flights:

@@ -1,4 +1,4 @@
-"""How battles change the ground: voxels break, leaves go, the dead leave wrecks."""
+"""Changes of the terrain: broken voxels, cleared foliage and wrecks."""
 
 import math
 from itertools import product
@@ -15,7 +15,7 @@ from .vectors import add, times
 
 
 def tear(battle: Battle, flights: list[Flight]) -> None:
-    """Foliage is gone when a shot passes, that around its muzzle too."""
+    """Remove foliage on the path of a shot, including the voxel of its muzzle."""
     for flight in flights:
         muzzle = tuple(cell_of(c) for c in flight.start)
         for cell in (muzzle, *(cell for cell, _, _ in entered(flight.start, flight.point))):
@@ -24,7 +24,7 @@ def tear(battle: Battle, flights: list[Flight]) -> None:
 
 
 def chip(battle: Battle, flights: list[Flight]) -> None:
-    """Impacts take hp from the voxel they met; at 0 it becomes air."""
+    """Damage the voxels that impacts hit; a voxel at 0 hp becomes air."""
     if not battle.features.destruction:
         return
     bites: dict[Cell, float] = {}
@@ -46,12 +46,12 @@ def chip(battle: Battle, flights: list[Flight]) -> None:
 
 
 def box_cells(mech: Mech) -> set[Cell]:
-    """The cells a hull reaches into."""
+    """Return the cells that a hull overlaps."""
     return set(product(*(cells_between(mech.pos[a] - mech.half[a], mech.pos[a] + mech.half[a]) for a in range(3))))
 
 
 def resting_cells(battle: Battle, dead: Mech) -> set[Cell]:
-    """The cells below a hull that lie on the ground, or on what stands there if that is no wreck."""
+    """Return the cells below a hull on the ground, or on a solid voxel that is not a wreck."""
     bottom = min(z for _, _, z in box_cells(dead))
     found = set()
     for x, y in {(x, y) for x, y, _ in box_cells(dead)}:
@@ -62,7 +62,7 @@ def resting_cells(battle: Battle, dead: Mech) -> set[Cell]:
 
 
 def lay_wreck(battle: Battle, luck: list[float], priority: list[float]) -> None:
-    """The dead without a wreck wait for it; of several the one of highest priority has its turn."""
+    """Lay the wreck of one dead mech without a wreck, the one with the highest priority."""
     if not battle.features.destruction:
         return
     waiting = [mech for mech in battle.mechs if not mech.alive and not mech.wrecked]

@@ -1,4 +1,4 @@
-"""Damage: what a hit does, and who is credited with a death."""
+"""Damage: effects of hits, and credit for kills."""
 
 import math
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from .vectors import Vector, add, dot, minus, norm, times, unit
 
 @dataclass
 class Harm:
-    """What one mech suffers in one phase."""
+    """The effects of all hits on one mech in one phase."""
 
     by: dict[int, float] = field(default_factory=dict)
     by_weapon: dict[Weapon, float] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Harm:
     came_from: Vector = field(default_factory=lambda: [0.0, 0.0])
 
     def hurt(self, shooter: Mech, target: Mech, damage: float) -> float:
-        """Adds damage to the hull by a mech, and what a packmate's paint adds to it. Returns both together."""
+        """Add hull damage by a mech, including its paint bonus, and return the total."""
         extra = 0.0
         if painted_by_packmate(shooter, target):
             extra = damage * CATALOG.paint_bonus
@@ -36,16 +36,16 @@ class Harm:
 
 
 Harms = dict[int, Harm]
-"""By target."""
+"""Effects keyed by target."""
 
 
 def painted_by_packmate(shooter: Mech, target: Mech) -> bool:
-    """Whether another mech of the shooter's pack painted the target."""
+    """Return True if another mech of the shooter's pack painted the target."""
     return target.paint[shooter.pack] > 0 and target.painter[shooter.pack] != shooter.index
 
 
 def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, way: Vector, height: float) -> None:
-    """A direct hit that travels along `way` and lands at `height`."""
+    """Add a direct hit with direction `way` at `height`."""
     spec, rules = WEAPONS[weapon], battle.rules
     facing = [math.cos(target.yaw), math.sin(target.yaw)]
     from_behind = below(rules.rear_arc_cos, dot(way[:2], facing), "rear arc")
@@ -67,7 +67,7 @@ def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mec
 
 
 def splash(harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, origin: Vector) -> None:
-    """A share of the damage, from where the shot burst."""
+    """Add splash damage of a shot that exploded."""
     damage = WEAPONS[weapon].damage * WEAPONS[weapon].splash_scale
     harm = harms.setdefault(target.index, Harm())
     felt = harm.hurt(shooter, target, damage)
@@ -77,11 +77,11 @@ def splash(harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, origin: Ve
 
 
 Dealt = dict[tuple[int | str, int], float]
-"""hp removed in this substep by (shooter, target), and by (name of an enemy's weapon, target)."""
+"""hp removed in this substep, keyed by (shooter, target) and by (name of an enemy weapon, target)."""
 
 
 def feel(battle: Battle, harms: Harms, dealt: Dealt) -> None:
-    """Everybody feels a phase's harm at once; the dead are credited."""
+    """Apply the hits of a phase to all mechs at once, and credit kills."""
     for index, harm in harms.items():
         target = battle.mechs[index]
         incoming = sum(harm.by.values())
@@ -116,7 +116,7 @@ def feel(battle: Battle, harms: Harms, dealt: Dealt) -> None:
 
 
 def credit(battle: Battle, dead: Mech, dealt: Dealt) -> None:
-    """The kill goes to whoever dealt most of it so far in this substep, the assist to who painted it for its pack."""
+    """Credit the kill to the mech that dealt most damage in this substep, and the assist to the painter of its pack."""
     shares = [(dealt.get((mech.index, dead.index), 0.0), mech) for mech in battle.mechs]
     most = max(share for share, _ in shares)
     if most <= 0:

@@ -17,7 +17,7 @@ OPAQUE = tuple(MATERIALS[material].opaque for material in Material)
 
 
 def entered(start: Vector, end: Vector) -> Iterator[tuple[Cell, float, float]]:
-    """The cells a segment enters after the one it starts in: each with the shares of the way where it begins and ends.
+    """Yield the cells that a segment enters after its first, with the fractions at which it enters and leaves each.
 
     A face counts to the cell above it. On a corner the ray turns along the first of the axes.
     """
@@ -39,7 +39,7 @@ def entered(start: Vector, end: Vector) -> Iterator[tuple[Cell, float, float]]:
         cell[axis] += step[axis]
         next_t[axis] += per_cell[axis]
         leaves = min(next_t)
-        # A cell cut by less than a hair, on a corner or at the very end, may be missed.
+        # Rounding may miss a cell that the segment only grazes, at a corner or at its end.
         weigh(leaves * length, t * length, "corner")
         weigh(t * length, length, "end of a ray")
         yield (cell[0], cell[1], cell[2]), t, leaves
@@ -48,7 +48,7 @@ def entered(start: Vector, end: Vector) -> Iterator[tuple[Cell, float, float]]:
 def first_cell(
     ground: Ground, start: Vector, end: Vector, stops: Callable[[int], bool] | tuple[bool, ...] = SOLID
 ) -> tuple[float, Cell] | None:
-    """The first cell a segment enters whose material stops it, and where it enters it as a share of the way."""
+    """Return the first cell with a blocking material that a segment enters, and the fraction at which it enters."""
     for cell, t, _ in entered(start, end):
         if stops[ground.at(*cell)]:
             return t, cell
@@ -56,6 +56,6 @@ def first_cell(
 
 
 def is_open(ground: Ground, start: Vector, end: Vector, stops: tuple[bool, ...]) -> bool:
-    """Whether nothing that stops it lies strictly between the cells of a segment's ends."""
+    """Return True if no blocking voxel lies strictly between the end cells of a segment."""
     last = tuple(math.floor(c) for c in end)
     return all(cell == last or not stops[ground.at(*cell)] for cell, _, _ in entered(start, end))

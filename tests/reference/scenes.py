@@ -1,4 +1,4 @@
-"""Random moments in the middle of battles: rough ground, and mechs in every condition on it."""
+"""Random states in the middle of battles: damaged terrain, and mechs in all conditions."""
 
 import math
 import random
@@ -15,27 +15,27 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import Roster, build_roster
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
-from echelon.state import Maps, State, open_battle
+from echelon.state import Maps, State, initial_state
 
 CPU = torch.device("cpu")
 GRAIN = 1024
-"""Positions are odd multiples of 1 / (2 * GRAIN): exact in float32, mirrored too, and on no voxel's face."""
+"""Positions are odd multiples of 1 / (2 * GRAIN): exact in float32, even if mirrored, and never on a voxel's face."""
 GAP = 0.003
-"""Least distance between two hulls that are put somewhere."""
+"""Minimum distance between two placed hulls, vox."""
 SOLID = np.array([MATERIALS[m].solid for m in Material])
 WALLS = (Material.SOLID, Material.SOLID_DEBRIS, Material.GLASS, Material.REINFORCED)
 BUILT = tuple(material for material in WALLS if material != Material.SOLID_DEBRIS)
-"""Walls of maps: solid debris is what wrecks leave."""
+"""Walls of maps. Solid debris comes only from wrecks."""
 POOLS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
 
 
 def grain(value: float) -> float:
-    """The nearest position on the grid of positions."""
+    """Return the nearest grid position."""
     return (math.floor(value * GRAIN) + 0.5) / GRAIN
 
 
 def rough_ground(rng: random.Random, world) -> np.ndarray:
-    """`[Z, Y, X]` uint8: boxes of every material scattered over open ground."""
+    """Return open ground with random boxes of every material, `[Z, Y, X]` uint8."""
     size = (world.size_z, world.size_y, world.size_x)
     material = np.zeros(size, dtype=np.uint8)
     material[0] = int(Material.DIRT)
@@ -49,7 +49,7 @@ def rough_ground(rng: random.Random, world) -> np.ndarray:
     for _ in range(rng.randint(4, 12)):
         box(rng.choice(BUILT), (1, 4), 0, rng.randint(1, 7))
     for _ in range(rng.randint(2, 8)):
-        box(rng.choice(BUILT), (2, 7), 0, 1)  # one can step onto it
+        box(rng.choice(BUILT), (2, 7), 0, 1)  # low enough to step onto
     for _ in range(rng.randint(0, 5)):
         box(rng.choice((*BUILT, Material.AIR)), (1, 3), rng.randint(1, 5), rng.randint(2, 8))
     for _ in range(rng.randint(0, 8)):
@@ -58,7 +58,7 @@ def rough_ground(rng: random.Random, world) -> np.ndarray:
 
 
 def make_maps(config: EnvConfig, material: np.ndarray) -> Maps:
-    """Maps of `[M, Z, Y, X]` voxels."""
+    """Build maps from voxels `[M, Z, Y, X]`."""
     voxels = torch.from_numpy(material)
     return (
         flat_maps(config)
@@ -74,7 +74,7 @@ def make_maps(config: EnvConfig, material: np.ndarray) -> Maps:
 
 
 def scar(rng: random.Random, material: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What shots and wrecks made of one map `[Z, Y, X]`: what it is now, where wrecks lie, and the hp voxels lost."""
+    """Damage one map `[Z, Y, X]` randomly. Returns its current materials, the voxels of wrecks, and lost hp."""
     now, rubble, lost = material.copy(), np.zeros(material.shape, dtype=bool), np.zeros_like(material)
     breakable = np.argwhere(np.isin(now, [m for m in Material if MATERIALS[m].hp < math.inf and m in WALLS]))
     for z, y, x in breakable[[rng.randrange(len(breakable)) for _ in range(min(12, len(breakable)))]]:
@@ -98,7 +98,7 @@ def scar(rng: random.Random, material: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def scarred(state: State, now: np.ndarray, rubble: np.ndarray, lost: np.ndarray) -> State:
-    """The state on ground as `[B]` of `scar` left it."""
+    """Return the state with the terrain that `scar` made for each battle."""
     voxels = torch.from_numpy(now)
     state.terrain.solid.copy_(columns_of(voxels, "solid"))
     state.terrain.opaque.copy_(columns_of(voxels, "opaque"))
@@ -108,7 +108,7 @@ def scarred(state: State, now: np.ndarray, rubble: np.ndarray, lost: np.ndarray)
 
 
 class Crowd:
-    """Mechs put on one map so that no hull overlaps another or the terrain."""
+    """Places mechs on one map, without overlap with other hulls or terrain."""
 
     def __init__(self, rng: random.Random, solid: np.ndarray, center: tuple[float, float]) -> None:
         self.rng, self.solid, self.center = rng, solid, center
@@ -116,7 +116,7 @@ class Crowd:
         self.stand: list[tuple[list[float], list[float]]] = []
 
     def add(self, half: list[float], must_fit: bool) -> list[float]:
-        """A hull's centre; the dead may lie anywhere."""
+        """Return a free hull centre; dead mechs may be anywhere."""
         pos = next(
             pos
             for tries in range(5000)
@@ -127,7 +127,7 @@ class Crowd:
         return pos
 
     def guess(self, half: list[float], tries: int) -> list[float]:
-        """Near another hull now and then, else about the middle; farther out the longer it takes."""
+        """Return a random position: sometimes near another hull, else around the middle, farther out with each try."""
         rng = self.rng
         if self.stand and rng.random() < 0.4:
             other, other_half = rng.choice(self.stand)
@@ -149,7 +149,7 @@ class Crowd:
         return [x, y, float(np.float32(half[2])) + bottom]
 
     def box(self, pos: list[float], half: list[float]) -> tuple[slice, slice, slice]:
-        """The voxels a hull reaches into."""
+        """Return the voxels that a hull overlaps."""
         low = [max(0, math.floor(c - h)) for c, h in zip(pos, half, strict=True)]
         high = [math.ceil(c + h) for c, h in zip(pos, half, strict=True)]
         return slice(low[2], high[2]), slice(low[1], high[1]), slice(low[0], high[0])
@@ -166,7 +166,7 @@ class Crowd:
 
 
 def scramble(state: State, sim_model: SimModel, now: np.ndarray, seed: int) -> State:
-    """Put every mech somewhere free on the voxels `now [B, Z, Y, X]`, in some condition, with fire in the air."""
+    """Place all mechs at free positions in voxels `now [B, Z, Y, X]`, in random conditions, with shots in flight."""
     state = state.clone()
     for b in range(len(now)):
         rng = random.Random(f"{seed} {b}")
@@ -179,7 +179,7 @@ def scramble(state: State, sim_model: SimModel, now: np.ndarray, seed: int) -> S
 
 
 def put_mechs(rng: random.Random, state: State, sim_model: SimModel, b: int, crowd: Crowd) -> None:
-    """Fill the mechs of battle `b`."""
+    """Set the mechs of battle `b`."""
     mechs, roster, rules = state.mechs, sim_model.roster, sim_model.rules
     count, half = roster.num_mechs, roster.half_size.tolist()
     pack, hostile = roster.pack.tolist(), roster.hostile.tolist()
@@ -221,7 +221,7 @@ def put_mechs(rng: random.Random, state: State, sim_model: SimModel, b: int, cro
 def put_marks(
     rng: random.Random, state: State, sim_model: SimModel, b: int, pack: list[int], hostile: list[list[bool]]
 ) -> None:
-    """Paint of enemy packs."""
+    """Add paint of enemy packs."""
     for n in range(len(pack)):
         for p in range(sim_model.roster.num_packs):
             members = [m for m in range(len(pack)) if pack[m] == p]
@@ -231,7 +231,7 @@ def put_marks(
 
 
 def aimed_yaw(rng: random.Random, pos: torch.Tensor, n: int, enemies: list[int]) -> float:
-    """A heading, mostly towards one of the enemies."""
+    """Return a random heading, mostly towards an enemy."""
     if not enemies or rng.random() < 0.25:
         return rng.uniform(-math.pi, math.pi)
     x, y, _ = (pos[rng.choice(enemies)] - pos[n]).tolist()
@@ -239,7 +239,7 @@ def aimed_yaw(rng: random.Random, pos: torch.Tensor, n: int, enemies: list[int])
 
 
 def put_shots(rng: random.Random, state: State, sim_model: SimModel, b: int, solid: np.ndarray) -> None:
-    """Shots of every kind in flight, most of them towards somebody, and clouds."""
+    """Add clouds, and shots of every kind, most of them towards a mech."""
     shots, roster, mechs = state.shots, sim_model.roster, state.mechs
     count, size = roster.num_mechs, solid.shape[::-1]
     shooters = roster.shots.shooter.tolist()
@@ -261,7 +261,7 @@ def put_shots(rng: random.Random, state: State, sim_model: SimModel, b: int, sol
             shots.ttl[b, s] = rng.choice((1, 2, rng.randint(1, sim_model.rules.substeps(spec.lifetime_s))))
             if weapon == Weapon.MISSILE:
                 shots.target[b, s] = target
-        # A weapon whose slots are all in flight is not ready for a while.
+        # A weapon without a free slot is not ready for a while.
         slots = max(1, SLOTS[weapon])
         full = (shots.ttl[b, span].view(-1, slots) > 0).all(-1)
         for n, is_full in zip(shooters[span.start : span.stop : slots], full.tolist(), strict=True):
@@ -270,7 +270,7 @@ def put_shots(rng: random.Random, state: State, sim_model: SimModel, b: int, sol
     smoking = shots.ttl[b, roster.shots.span[int(Weapon.SMOKE)]] > 0
     each = roster.clouds_each
     for n in range(count):
-        # Room for the one that flies, and for one that is launched now.
+        # Slots for the shot in flight, and for one launched now.
         for place in rng.sample(range(each), rng.randint(0, each - 1 - bool(smoking[n]))):
             near = mechs.pos[b, rng.randrange(count)].tolist()
             state.clouds.pos[b, n * each + place] = torch.tensor([grain(c + rng.uniform(-6, 6)) for c in near])
@@ -278,7 +278,7 @@ def put_shots(rng: random.Random, state: State, sim_model: SimModel, b: int, sol
 
 
 def wall_near(rng: random.Random, solid: np.ndarray, pos: list[list[float]]) -> list[float] | None:
-    """The middle of a solid voxel, one of those nearer to a mech."""
+    """Return the centre of a random solid voxel near a mech."""
     walls = np.argwhere(solid)
     if len(walls) == 0:
         return None
@@ -296,7 +296,7 @@ def course(
     weapon: Weapon,
     size: tuple[int, int, int],
 ) -> tuple[list[float], list[float]]:
-    """Where a shot is and how it flies: at the target, a wall, the ground, or past the target."""
+    """Return position and velocity of a shot towards the target, a wall, the ground, or past the target."""
     kind, level = rng.random(), weapon == Weapon.SMOKE
     aim = near = target
     if kind > 0.5 and wall:
@@ -316,7 +316,7 @@ def course(
 
 
 def random_actions(rng: random.Random, batch: int, count: int, comm_dim: int) -> torch.Tensor:
-    """`[B, N, D]`: numbers a little beyond -1 .. 1, few not finite; triggers are mostly held."""
+    """Return random actions `[B, N, D]` slightly beyond -1 .. 1, few of them not finite, most triggers held."""
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
     action = torch.rand((batch, count, layout.action_width(comm_dim)), generator=generator) * 2.4 - 1.2
     action[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.8
@@ -329,19 +329,19 @@ def random_actions(rng: random.Random, batch: int, count: int, comm_dim: int) ->
 
 
 def random_draws(rng: random.Random, batch: int, count: int) -> step.Draws:
-    """Uniforms for one substep."""
+    """Return uniform samples for one substep."""
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
     return step.Draws(*torch.rand((4, batch, count), generator=generator).unbind(0))
 
 
 def make_scenes(config: EnvConfig, count: int, seed: int) -> tuple[SimModel, State, np.ndarray]:
-    """`count` battles, each on a map of its own, and what their ground `[B, Z, Y, X]` is made of now."""
+    """Return `count` battles, each on its own map, and the current materials of their terrain, `[B, Z, Y, X]`."""
     roster: Roster = build_roster(config, CPU)
     rng = random.Random(seed)
     material = np.stack([rough_ground(rng, config.world) for _ in range(count)])
     maps = make_maps(config, material)
     which = torch.arange(count)
-    state = open_battle(which, which, maps, roster, config)
+    state = initial_state(which, which, maps, roster, config)
     now, rubble, lost = material, np.zeros(material.shape, dtype=bool), np.zeros_like(material)
     if config.features.destruction:
         now, rubble, lost = (np.stack(x) for x in zip(*(scar(rng, m) for m in material), strict=True))

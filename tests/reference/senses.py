@@ -1,4 +1,4 @@
-"""Who runs, who sees, and how well."""
+"""Running and shut-down mechs, lines of sight and sensor quality."""
 
 from first_catalog import CATALOG
 
@@ -9,17 +9,17 @@ from .vectors import Vector, add, apart, dot, minus, times
 
 
 def is_shut_down(mech: Mech) -> bool:
-    """Shutdown: heat > cap."""
+    """Return True for heat > cap."""
     return below(mech.spec.heat_cap, mech.heat, "heat cap")
 
 
 def is_running(mech: Mech) -> bool:
-    """Running means alive, not shut down and not fallen."""
+    """Return True for a mech that is alive, not shut down and not fallen."""
     return mech.alive and not is_shut_down(mech) and mech.fallen == 0
 
 
 def is_in_smoke(cloud: Cloud, start: Vector, end: Vector) -> bool:
-    """Whether a cloud lies within its radius of a segment."""
+    """Return True if a cloud lies within its radius of a segment."""
     way = minus(end, start)
     long = dot(way, way)
     t = dot(minus(cloud.pos, start), way) / long if long > 0 else 0.0
@@ -28,7 +28,7 @@ def is_in_smoke(cloud: Cloud, start: Vector, end: Vector) -> bool:
 
 
 def has_clear_line(battle: Battle, one: Mech, other: Mech) -> bool:
-    """No LOS-blocking voxel strictly between the end cells, no cloud within its radius of the segment."""
+    """Return True if no opaque voxel lies strictly between the end cells, and no cloud on the segment."""
     smoke = [cloud for cloud in battle.clouds if cloud.ttl > 0] if battle.features.smoke else []
     if any(is_in_smoke(cloud, one.pos, other.pos) for cloud in smoke):
         return False
@@ -36,7 +36,7 @@ def has_clear_line(battle: Battle, one: Mech, other: Mech) -> bool:
 
 
 def sensor_quality(battle: Battle, orders: list[Orders], mech: Mech) -> float:
-    """clip(1 - 0.85 jam + 0.65 eccm, 0.25, 1.5); shut down or dead: 0.25."""
+    """Return clip(1 - 0.85 jam + 0.65 eccm, 0.25, 1.5); 0.25 for a mech that is shut down or dead."""
     if not mech.alive or is_shut_down(mech):
         return 0.25
     jam = cleared = 0.0

@@ -1,4 +1,4 @@
-"""One substep, in the order of the rule book."""
+"""One substep, in the order of the rules page."""
 
 from . import body, fire, flight, ground, harm, walk
 from .battle import Battle, Draws, Orders
@@ -6,7 +6,7 @@ from .senses import is_shut_down
 
 
 def substep(battle: Battle, orders: list[Orders], draws: Draws) -> None:
-    """Change `battle` by one substep."""
+    """Advance `battle` by one substep, in place."""
     was_shut_down = {mech.index for mech in battle.mechs if is_shut_down(mech)}
     dealt: harm.Dealt = {}
 

@@ -1,4 +1,4 @@
-"""A thousand random moments of battle: the game and the plain reference agree on every field of what follows."""
+"""Simulation and plain-Python reference agree on every field after substeps from a thousand random states."""
 
 import dataclasses
 import random
@@ -24,10 +24,10 @@ from .told import read
 
 ARENA = WorldConfig(32, 32, 10)
 ROOM = {"jammers": WorldConfig(64, 48, 8), "packs again": WorldConfig(32, 32, 6), "one each": WorldConfig(33, 35, 6)}
-"""Other grounds: jammers need room to be far from each other's scouts, under low ceilings heads are bumped."""
+"""Other map sizes: a large one for jammers far from enemy scouts, and low ceilings that mechs hit."""
 SCENES, SUBSTEPS = 112, 3
 FEW = 12
-"""Scenes of a battle in the usual tier."""
+"""Number of scenes per roster in the usual tier."""
 SWITCHED_OFF = FeaturesConfig(
     ewar=False, comms=False, target_preference=False, suites=False, smoke=False, destruction=False
 )
@@ -45,14 +45,14 @@ ROSTERS = {
 
 
 def config_of(name: str) -> EnvConfig:
-    """The battle of some rosters."""
+    """Return the config of a pair of rosters."""
     blue, red = ROSTERS[name]
     features = SWITCHED_OFF if name == "packs without" else FeaturesConfig()
     return dataclasses.replace(SMALL, world=ROOM.get(name, ARENA), blue=blue, red=red, features=features)
 
 
 def compare(config: EnvConfig, seed: int, scenes: int) -> tuple[int, list[str], list[str], Counter]:
-    """Steps compared, scenes set aside, scenes that differ, and what happened in them."""
+    """Return the number of compared substeps, skipped scenes, differing scenes, and counts of events."""
     sim_model, state, now = make_scenes(config, scenes, seed)
     rng = random.Random(seed + 1)
     battles, keys = battles_of(state, sim_model, now), shot_keys(sim_model)
@@ -91,8 +91,8 @@ def compare(config: EnvConfig, seed: int, scenes: int) -> tuple[int, list[str], 
 
 @pytest.mark.parametrize("scenes", usually((FEW, SCENES), FEW))
 @pytest.mark.parametrize("name", ROSTERS)
-def test_the_game_does_what_the_reference_does(name, scenes):
-    """Every field to 2e-4; a scene that differs where the reference found a decision too close to call is set aside."""
+def test_simulation_matches_the_reference(name, scenes):
+    """Fields agree to 2e-4. A differing scene is skipped if the reference recorded a close comparison."""
     compared, set_aside, wrong, seen = compare(config_of(name), list(ROSTERS).index(name) * 1000, scenes)
     print(f"{name}: {compared} substeps compared, {len(set_aside)} scenes set aside, {dict(seen)}")
     assert not wrong, "\n".join([f"{len(wrong)} scenes differ", *wrong[:10]])
@@ -100,7 +100,7 @@ def test_the_game_does_what_the_reference_does(name, scenes):
     assert compared >= (scenes - max(1, int(0.02 * scenes))) * SUBSTEPS and seen["hits"] > scenes * 0.8
 
 
-def test_sensors_are_as_good_as_the_reference_says():
+def test_sensor_quality_matches_the_reference():
     config = config_of("jammers")
     sim_model, state, now = make_scenes(config, 2 * FEW, seed=77)
     action = random_actions(random.Random(78), 2 * FEW, config.num_mechs, config.comm_dim)

@@ -1,4 +1,4 @@
-"""What an action's numbers order one mech to do."""
+"""Decode the action of one mech into its orders."""
 
 import math
 
@@ -21,7 +21,7 @@ PREFERENCES = range(Act.PREFER_0, Act.PREFER_4 + 1)
 
 
 def read(action: list[float], slots: list[int], hull: Hull, features: FeaturesConfig) -> Orders:
-    """Not finite: 0. Out of range: clipped. `slots`: the hostile behind each of the first contacts, -1 for none."""
+    """Decode one action. NaN and infinity become 0, values are clamped. `slots`: enemy of each first contact, or -1."""
     said = [max(-1.0, min(1.0, number)) if math.isfinite(number) else 0.0 for number in action]
     throttle = [said[Act.FORWARD], said[Act.STRAFE]]
     norm = math.hypot(*throttle)
@@ -42,7 +42,7 @@ def read(action: list[float], slots: list[int], hull: Hull, features: FeaturesCo
 
 
 def preferred(wishes: list[float], slots: list[int]) -> int | None:
-    """Argmax over the slots that held a living hostile, ties to the first; none if its value <= 0."""
+    """Return the argmax over slots with a living enemy; ties go to the first, None for a value <= 0."""
     best, focus = 0.0, None
     for wish, slot in zip(wishes, slots, strict=True):
         if slot >= 0 and wish > best:

@@ -30,11 +30,11 @@ def apart(a: Vector, b: Vector) -> float:
 
 
 def unit(a: Vector) -> Vector:
-    """The vector of length one, or zero for a zero vector."""
+    """Return the unit vector, zero for a zero vector."""
     length = norm(a)
     return times(a, 1 / length) if length > 0 else [0.0] * len(a)
 
 
 def turned_by(angle: float) -> float:
-    """The same angle within -pi .. pi."""
+    """Wrap an angle to -pi .. pi."""
     return math.remainder(angle, math.tau)

@@ -1,4 +1,4 @@
-"""Phase 7: turning, walking, jets and gravity, against terrain and other hulls."""
+"""Phase 7: turning, walking, jets and gravity, with collisions with terrain and other hulls."""
 
 import math
 from itertools import product
@@ -14,7 +14,7 @@ from .vectors import Vector, norm, times, turned_by
 
 
 def steer(battle: Battle, mech: Mech, told: Orders) -> None:
-    """Yaw and velocity."""
+    """Update yaw and velocity."""
     rules, spec, runs = battle.rules, mech.spec, is_running(mech)
     planar = [0.0, 0.0]
     thrust = 0.0
@@ -36,19 +36,19 @@ def steer(battle: Battle, mech: Mech, told: Orders) -> None:
 
 
 def is_blocked(battle: Battle, mech: Mech, pos: Vector) -> bool:
-    """Whether a hull there would reach into a solid voxel."""
+    """Return True if a hull at a position overlaps a solid voxel."""
     box = product(*(cells_between(pos[axis] - mech.half[axis], pos[axis] + mech.half[axis]) for axis in range(3)))
     return any(SOLID[battle.ground.at(*cell)] for cell in box)
 
 
 def meet(a: Mech, pos_a: Vector, b: Mech, pos_b: Vector) -> bool:
-    """Whether two hulls would overlap; touching is not meeting."""
+    """Return True if two hulls overlap. Touching is no overlap."""
     gaps = [abs(pos_a[axis] - pos_b[axis]) - a.half[axis] - b.half[axis] for axis in range(3)]
     return below(max(gaps), 0.0, "hulls")
 
 
 def chosen_box(battle: Battle, mech: Mech, axis: int) -> tuple[Vector, bool]:
-    """Where a mech wants to be after this axis, and whether the map or its terrain stopped it."""
+    """Return the candidate position of a mech along one axis, and whether the map's border or terrain stopped it."""
     low, high = mech.half[axis], battle.ground.size[axis] - mech.half[axis]
     ahead = mech.pos[axis] + mech.vel[axis] * battle.rules.dt_s
     flat = list(mech.pos)
@@ -65,7 +65,7 @@ def chosen_box(battle: Battle, mech: Mech, axis: int) -> tuple[Vector, bool]:
 
 
 def go(battle: Battle, axis: int, priority: list[float]) -> None:
-    """Everyone along one axis."""
+    """Move all mechs along one axis."""
     living = battle.living()
     old = {mech.index: list(mech.pos) for mech in living}
     wish = {mech.index: chosen_box(battle, mech, axis) for mech in living}
@@ -84,7 +84,7 @@ def go(battle: Battle, axis: int, priority: list[float]) -> None:
 
 
 def move(battle: Battle, orders: list[Orders], priority: list[float]) -> None:
-    """Axis by axis x, y, z."""
+    """Move all mechs along x, y and z in turn."""
     for mech in battle.mechs:
         if mech.alive:
             steer(battle, mech, orders[mech.index])

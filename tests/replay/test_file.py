@@ -220,5 +220,5 @@ def test_unwritable_path_raises_before_and_after(replay, tmp_path):
         file.save(replay, tmp_path / "plain" / "kept.echelon")
     with pytest.raises(FileError, match="cannot be written"):
         check_writable(tmp_path / "plain" / "kept.echelon")
-    with pytest.raises(FileError, match="expected the name of a file, got a folder"):
+    with pytest.raises(FileError, match="expected a file name, got a folder"):
         check_writable(tmp_path)

@@ -1,4 +1,4 @@
-"""What the numbers of an action order."""
+"""Decoding of actions into orders."""
 
 import dataclasses
 
@@ -21,14 +21,14 @@ ALL = FeaturesConfig()
 
 
 def decode(mech=0, slots=(NO_MECH,) * 5, features=ALL, **told):
-    """Orders of mechs that were told nothing but `told`, one column by name, on one mech."""
+    """Decode actions that are zero except the columns `told`, keyed by name, of one mech."""
     action = torch.zeros(1, 4, CONTROLS + COMM_DIM)
     for name, value in told.items():
         action[0, mech, Act[name.upper()]] = value
     return actions.decode(action, torch.tensor(slots).expand(1, 4, 5), ROSTER, features)
 
 
-def test_the_layout_is_that_of_the_rule_book():
+def test_action_layout_matches_the_rules_page():
     assert CONTROLS == 18
     assert [Act.FORWARD, Act.STRAFE, Act.VERTICAL, Act.YAW_RATE, Act.PRIMARY, Act.VENT] == [0, 1, 2, 3, 4, 5]
     assert [Act.SECONDARY, Act.TERTIARY, Act.SPECIAL] == [6, 7, 8]
@@ -37,20 +37,20 @@ def test_the_layout_is_that_of_the_rule_book():
     assert "5 vent" in actions.layout(8) and "then 8 message numbers" in actions.layout(8)
 
 
-def test_throttle_is_at_most_one_long():
+def test_throttle_has_at_most_length_one():
     both = decode(forward=1.0, strafe=1.0).throttle[0, 0]
     assert both.tolist() == pytest.approx([0.5**0.5, 0.5**0.5])
     assert decode(forward=0.3, strafe=-0.4).throttle[0, 0].tolist() == pytest.approx([0.3, -0.4])
 
 
-def test_jets_only_push_up_and_only_hulls_that_have_them():
+def test_thrust_is_upward_and_zero_without_jets():
     assert decode(mech=3, vertical=0.7).thrust[0, 3].item() == pytest.approx(0.7)  # a scout
     assert decode(mech=3, vertical=-0.7).thrust[0, 3] == 0
     assert decode(mech=1, vertical=0.7).thrust[0, 1] == 0  # a medium
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
-def test_triggers_need_more_than_zero(value):
+def test_triggers_need_a_value_above_zero(value):
     orders = decode(primary=value, vent=value, hostile_only=value)
     assert not orders.fire.any() and not orders.vent.any() and not orders.hostile_only.any()
 
@@ -96,30 +96,31 @@ def test_a_scouts_secondary_is_ecm_up_to_a_half_and_eccm_above(secondary, ecm, e
 
 @pytest.mark.parametrize("mech", [HEAVY, MEDIUM, LIGHT])
 @pytest.mark.parametrize("secondary", [0.3, 1.0])
-def test_nobody_but_scouts_jams(mech, secondary):
+def test_only_scouts_jam(mech, secondary):
     orders = decode(mech=mech, secondary=secondary)
     assert not orders.ecm.any() and not orders.eccm.any()
 
 
-def test_switched_off_systems_hear_nothing():
+def test_columns_of_disabled_systems_are_ignored():
     off = dataclasses.replace(ALL, ewar=False, target_preference=False, observation_control=False, comms=False)
     told = {"secondary": 0.3, "prefer_1": 0.9, "sort_biggest": 0.9, "hostile_only": 0.9}
-    heard, deaf = (decode(SCOUT, (NO_MECH, 0, 1, 2, NO_MECH), features, **told) for features in (ALL, off))
-    assert (heard.ecm[0, 3], heard.focus[0, 3], heard.sort_mode[0, 3], heard.hostile_only[0, 3]) == (1, 0, 1, 1)
-    assert (deaf.ecm[0, 3], deaf.focus[0, 3], deaf.sort_mode[0, 3], deaf.hostile_only[0, 3]) == (0, NO_MECH, 0, 0)
-    shout, nobody = torch.ones(1, 4, CONTROLS + COMM_DIM), torch.full((1, 4, 5), NO_MECH)
-    assert actions.decode(shout, nobody, ROSTER, ALL).message.all()
-    assert not actions.decode(shout, nobody, ROSTER, off).message.any()
+    enabled, disabled = (decode(SCOUT, (NO_MECH, 0, 1, 2, NO_MECH), features, **told) for features in (ALL, off))
+    fields = "ecm", "focus", "sort_mode", "hostile_only"
+    assert [getattr(enabled, field)[0, 3] for field in fields] == [1, 0, 1, 1]
+    assert [getattr(disabled, field)[0, 3] for field in fields] == [0, NO_MECH, 0, 0]
+    action, no_slots = torch.ones(1, 4, CONTROLS + COMM_DIM), torch.full((1, 4, 5), NO_MECH)
+    assert actions.decode(action, no_slots, ROSTER, ALL).message.all()
+    assert not actions.decode(action, no_slots, ROSTER, off).message.any()
 
 
-def test_out_of_range_is_clipped():
+def test_values_out_of_range_are_clamped():
     orders = decode(yaw_rate=7.0, forward=-9.0)
     assert orders.turn[0, 0] == 1
     assert orders.throttle[0, 0].tolist() == [-1, 0]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_not_finite_counts_as_zero_and_is_counted(value):
+def test_values_that_are_not_finite_become_zero_and_are_counted(value):
     orders = decode(mech=1, forward=value, primary=value, yaw_rate=0.5)
     assert orders.throttle[0, 1].tolist() == [0, 0]
     assert not orders.fire.any()
@@ -127,7 +128,7 @@ def test_not_finite_counts_as_zero_and_is_counted(value):
     assert orders.bad.tolist() == [[0, 2, 0, 0]]
 
 
-def test_the_callers_tensor_is_never_written_to():
+def test_input_tensor_is_not_modified():
     action = torch.full((1, 4, CONTROLS + COMM_DIM), float("nan"))
     action[..., 3] = 7.0
     kept = action.clone()
@@ -135,12 +136,12 @@ def test_the_callers_tensor_is_never_written_to():
     assert torch.equal(action.isnan(), kept.isnan()) and (action[..., 3] == 7).all()
 
 
-def test_focus_is_the_preferred_slot_that_held_a_hostile():
+def test_focus_is_the_preferred_slot_with_an_enemy():
     slots = (NO_MECH, 3, 2, NO_MECH, NO_MECH)
     assert decode(slots=slots, prefer_1=0.2, prefer_2=0.9).focus[0, 0] == 2
-    assert decode(slots=slots, prefer_0=1.0, prefer_1=0.2).focus[0, 0] == 3  # slot 0 held no hostile
-    assert decode(slots=slots, prefer_1=0.5, prefer_2=0.5).focus[0, 0] == 3  # ties to the first
-    assert decode(slots=slots, prefer_1=0.0, prefer_2=-0.5).focus[0, 0] == NO_MECH  # none above 0
+    assert decode(slots=slots, prefer_0=1.0, prefer_1=0.2).focus[0, 0] == 3  # slot 0 has no enemy
+    assert decode(slots=slots, prefer_1=0.5, prefer_2=0.5).focus[0, 0] == 3  # ties go to the first
+    assert decode(slots=slots, prefer_1=0.0, prefer_2=-0.5).focus[0, 0] == NO_MECH  # no preference above 0
     assert decode(slots=slots, prefer_0=1.0).focus[0, 0] == NO_MECH
 
 
@@ -157,7 +158,7 @@ def test_messages_follow_the_controls():
     assert orders.message[0, 2].tolist() == [0.25, -1]
 
 
-def test_idle_orders_nothing():
+def test_idle_orders_do_nothing():
     orders = actions.idle(2, ROSTER, CONFIG)
     for name in (
         "throttle",

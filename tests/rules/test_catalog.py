@@ -1,4 +1,4 @@
-"""The tables of the rule book."""
+"""The default catalog has the numbers of the rules page."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.quick
         (Hull.HEAVY, ((3.5, 3.5, 4.0), 2.5, 0.6, 0, 200, 100, 130, 10, 85)),
     ],
 )
-def test_hulls_are_those_of_the_rule_book(hull, row):
+def test_hulls_match_the_rules_page(hull, row):
     assert dataclasses.astuple(HULLS[hull])[:9] == row
 
 
@@ -50,7 +50,7 @@ def test_hulls_are_those_of_the_rule_book(hull, row):
         (Weapon.SMOKE, (20, 0, 0, 10, 5, 180, 15, 0, 0, 0, 0), dict.fromkeys(Hull, Trigger.SPECIAL)),
     ],
 )
-def test_weapons_are_those_of_the_rule_book(weapon, row, carried):
+def test_weapons_match_the_rules_page(weapon, row, carried):
     spec = WEAPONS[weapon]
     assert (spec.range_vox, spec.damage, spec.stability, spec.self_heat, spec.cooldown_s, spec.arc_deg) == row[:6]
     assert (spec.speed_vox_per_s, spec.target_heat, spec.suppress_s) == row[6:9]
@@ -70,7 +70,7 @@ def test_weapons_that_share_a_timer():
     }
 
 
-def test_how_fire_finds_its_way():
+def test_guidance_of_each_weapon():
     assert {weapon: WEAPONS[weapon].guidance for weapon in SHELLS} == {
         Weapon.MISSILE: "homing",
         Weapon.GAUSS: "ballistic",
@@ -80,7 +80,7 @@ def test_how_fire_finds_its_way():
     assert set(BEAMS) == {Weapon.LASER, Weapon.FLAMER, Weapon.PAINTER}
 
 
-def test_an_arc_is_compared_as_the_cosine_of_its_half():
+def test_arc_cos_is_the_cosine_of_half_the_arc():
     assert WEAPONS[Weapon.LASER].arc_cos == pytest.approx(0.5)  # cos 60°
     assert WEAPONS[Weapon.AUTOCANNON].arc_cos == pytest.approx(0.5**0.5)  # cos 45°
 
@@ -101,13 +101,13 @@ def test_slots_hold_every_shot_in_flight(weapon, flight, pause, slots):
 
 
 @pytest.mark.parametrize(("hull", "shots"), [("SCOUT", 1), ("LIGHT", 1), ("MEDIUM", 4), ("HEAVY", 4)])
-def test_nobody_has_more_than_four_shots_in_flight(hull, shots):
+def test_no_hull_has_more_than_max_shots_in_flight(hull, shots):
     assert sum(SLOTS[w] for w in SHELLS if Hull[hull] in mounts(w)) == shots
 
 
 @pytest.mark.parametrize(("cooldown_s", "clouds"), [(20.0, 1), (11.35, 1), (11.3, 2), (5.0, 3)])
-def test_places_for_the_clouds_that_can_hang_at_once(cooldown_s, clouds):
-    """10 s of life and 1.35 s of flight over the cooldown."""
+def test_clouds_hanging_counts_simultaneous_clouds(cooldown_s, clouds):
+    """The number is (10 s lifetime + 1.35 s flight) / cooldown, rounded up."""
     smoke = dataclasses.replace(WEAPONS[Weapon.SMOKE], cooldown_s=cooldown_s)
     config = EnvConfig(catalog=dataclasses.replace(CATALOG, weapons={**CATALOG.weapons, "smoke": smoke}))
     assert clouds_hanging(smoke, CATALOG, config.rules) == clouds
@@ -130,7 +130,7 @@ def test_places_for_the_clouds_that_can_hang_at_once(cooldown_s, clouds):
         (Material.FOLIAGE, False, True, 1),
     ],
 )
-def test_materials_block_what_the_rule_book_says(material, solid, opaque, hp):
+def test_materials_match_the_rules_page(material, solid, opaque, hp):
     assert dataclasses.astuple(MATERIALS[material]) == (solid, opaque, hp)
 
 
@@ -146,7 +146,7 @@ def test_materials_block_what_the_rule_book_says(material, solid, opaque, hp):
         (Suite.SQUAD_COMMAND, (6, 1.0, 0.5, 12, 2, True, True, True, 12)),
     ],
 )
-def test_suites_are_those_of_the_rule_book(suite, row):
+def test_suites_match_the_rules_page(suite, row):
     assert dataclasses.astuple(SUITES[suite]) == row
 
 

@@ -1,4 +1,4 @@
-"""A catalog travels with its config as JSON, and a row that cannot be simulated is refused in one line."""
+"""Catalogs as JSON in configs and files, and one-line errors for invalid rows."""
 
 import copy
 import dataclasses
@@ -20,28 +20,28 @@ RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 
 def changed(**tables):
-    """The default catalog with some rows or fields changed, as a JSON file tells them."""
+    """Return the default catalog with rows or fields changed, as from a JSON file."""
     return from_json(Catalog, json.loads(json.dumps(tables)), "catalog", Catalog())
 
 
-def test_a_signature_holds_the_catalog_and_gives_it_back():
+def test_catalog_survives_a_signature():
     config = EnvConfig(catalog=read_catalog(RAILGUN))
     told = json.loads(json.dumps(config.signature(), sort_keys=True, allow_nan=False))
     assert env_from_json({**told, "map_seed": 0}) == config
     assert hash(config) == hash(env_from_json(told)) and copy.deepcopy(config) == config
 
 
-def test_a_file_tells_all_of_its_catalog():
+def test_signature_with_incomplete_catalog_row_is_rejected():
     told = EnvConfig.small().signature()
     del told["catalog"]["weapons"]["laser"]["colour"], told["catalog"]["weapons"]["laser"]["cooldown_s"]
-    with pytest.raises(ConfigError, match=r"env.catalog.weapons.laser must be whole: .* lacks .*cooldown_s"):
+    with pytest.raises(ConfigError, match=r"env.catalog.weapons.laser must be complete: .* lacks .*cooldown_s"):
         env_from_json(told)
     del told["catalog"]
-    with pytest.raises(ConfigError, match=r"env must be whole: this EnvConfig lacks catalog"):
+    with pytest.raises(ConfigError, match=r"env must be complete: this EnvConfig lacks catalog"):
         env_from_json(told)
 
 
-def test_a_difference_is_told_by_its_name():
+def test_first_difference_contains_the_name():
     default, railgun = EnvConfig().signature(), EnvConfig(catalog=read_catalog(RAILGUN)).signature()
     assert battle_difference(default, railgun).startswith("env.catalog.weapons.railgun is None here and {'mounts'")
     hot = EnvConfig(catalog=changed(weapons={"laser": {"self_heat": 30}}))
@@ -49,21 +49,21 @@ def test_a_difference_is_told_by_its_name():
     assert battle_difference(default, hot.signature()) == expected
 
 
-def test_a_file_holds_only_what_differs():
+def test_catalog_file_may_contain_only_changed_fields():
     catalog = changed(weapons={"gauss": {"cooldown_s": 5}}, hulls={"scout": {"hp": 70}}, paint_s=6)
     gauss = dataclasses.replace(Catalog().weapons["gauss"], cooldown_s=5.0)
     assert catalog.weapons == {**Catalog().weapons, "gauss": gauss}
     assert (catalog.hulls["scout"].hp, catalog.hulls["light"].hp, catalog.paint_s, catalog.ams_vox) == (70, 80, 6, 5.5)
 
 
-def test_rows_stand_in_the_order_of_the_default_and_then_by_name():
+def test_rows_have_the_default_order_and_then_by_name():
     rows = dict(reversed([*Catalog().weapons.items()]))
     gauss = dataclasses.replace(rows["gauss"], mounts={})
     names = list(Catalog(weapons={"z_gun": gauss, "a_gun": gauss, **rows}).weapons)
     assert names == [*Catalog().weapons, "a_gun", "z_gun"]
 
 
-def test_a_hull_of_ones_own_is_of_one_of_the_four_classes():
+def test_custom_hull_belongs_to_one_of_four_classes():
     raider = {
         **dict.fromkeys(("yaw_rate_rad_per_s", "noise_factor"), 1),
         "size": [2, 2, 2.5],
@@ -87,29 +87,29 @@ REFUSED = {
     "a class": ({"hulls": {"heavy": {"hull_class": "tank"}}}, "catalog.hulls.heavy.hull_class must be one of"),
     "a suite": ({"hulls": {"heavy": {"suite": "none"}}}, "catalog.hulls.heavy.suite must be one of"),
     "hp of a voxel": ({"materials": {"solid": {"hp": 260}}}, r"catalog.materials.solid.hp must be in \(0, 255\]"),
-    "what maps are": ({"materials": {"solid": {"solid": False}}}, "solid.solid must be True, as maps are"),
-    "a new material": ({"materials": {"gold": {"solid": True, "opaque": True}}}, "catalog.materials must be of the"),
-    "half a point": ({"weapons": {"gun": {**SHELL, "damage": 0.5}}}, "weapons.gun.damage must be a whole number"),
+    "what maps are": ({"materials": {"solid": {"solid": False}}}, "solid.solid must be True, as the map"),
+    "a new material": ({"materials": {"gold": {"solid": True, "opaque": True}}}, "catalog.materials must be a table"),
+    "half a point": ({"weapons": {"gun": {**SHELL, "damage": 0.5}}}, "weapons.gun.damage must be an integer"),
     "too fast": ({"weapons": {"gun": {**SHELL, "speed_vox_per_s": 101}}}, r"gun.speed_vox_per_s must be 0.01..100"),
     "negative": ({"weapons": {"laser": {"damage": -1}}}, "catalog.weapons.laser.damage must be 0..255, got -1"),
     "infinite": ({"weapons": {"laser": {"range_vox": None}}}, "laser.range_vox must be a float, got None"),
     "a word": ({"weapons": {"laser": {"damage": "much"}}}, "catalog.weapons.laser.damage must be a float, got 'much'"),
     "no such field": ({"weapons": {"laser": {"power": 1}}}, "catalog.weapons.laser.power must be one of mounts"),
     "no such table": ({"guns": {}}, "catalog.guns must be one of hulls, weapons"),
-    "half a row": ({"weapons": {"gun": {"damage": 1}}}, "gun must be whole: this WeaponSpec lacks mounts"),
-    "a name": ({"weapons": {"Big Gun": SHELL}}, "catalog.weapons must be named by small letters"),
-    "a hull": ({"weapons": {"gun": {**SHELL, "mounts": {"tank": "primary"}}}}, "gun.mounts must be on hulls of"),
+    "half a row": ({"weapons": {"gun": {"damage": 1}}}, "gun must be complete: this WeaponSpec lacks mounts"),
+    "a name": ({"weapons": {"Big Gun": SHELL}}, "catalog.weapons must be a name of lower-case letters"),
+    "a hull": ({"weapons": {"gun": {**SHELL, "mounts": {"tank": "primary"}}}}, "gun.mounts must be keyed by hulls of"),
     "a trigger": ({"weapons": {"gun": {**SHELL, "mounts": {"scout": "fifth"}}}}, "gun.mounts.scout must be one of"),
     "one trigger": (
         {"weapons": {"gun": {**SHELL, "mounts": {"heavy": "tertiary"}}}},
-        "catalog.weapons.gun.mounts.heavy must be a trigger of its own: gauss and gun share one",
+        "catalog.weapons.gun.mounts.heavy must be a separate trigger: gauss and gun share one",
     ),
     "its emitters": (
         {"weapons": {"gun": {**SHELL, "mounts": {"scout": "secondary"}}}},
-        "catalog.hulls.scout.ewar must be false: its secondary trigger fires a weapon",
+        "catalog.hulls.scout.ewar must be false, because the secondary trigger fires a weapon",
     ),
-    "no target": ({"weapons": {"gun": GUN}}, 'catalog.weapons.gun.needs must be with "target"'),
-    "a painter that flies": ({"weapons": {"gun": {**SHELL, "effect": "paint"}}}, "gun.effect must be paint for beams"),
+    "no target": ({"weapons": {"gun": GUN}}, 'catalog.weapons.gun.needs must be a list with "target"'),
+    "a painter that flies": ({"weapons": {"gun": {**SHELL, "effect": "paint"}}}, "effect must be paint only for beams"),
     "shot at by an AMS": ({"weapons": {"gun": {**SHELL, "interceptable": True}}}, "gun.interceptable must be false"),
     "too many": (
         {"weapons": {f"gun_{n}": SHELL for n in range(10)}},
@@ -123,27 +123,25 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_simulated_is_refused_in_one_line(case):
+def test_invalid_catalog_is_rejected_in_one_line(case):
     tables, message = REFUSED[case]
     with pytest.raises(ConfigError, match=message) as refused:
         changed(**tables)
     assert "\n" not in str(refused.value)
 
 
-def test_shots_and_clouds_have_places():
+def test_too_many_shots_or_clouds_are_rejected():
     fast = changed(weapons={"autocannon": {"range_vox": 40}})
-    with pytest.raises(ConfigError, match=r"hulls.medium at RulesConfig.dt_s 0.05 must be armed so that at most 4"):
+    with pytest.raises(ConfigError, match=r"hulls.medium at RulesConfig.dt_s 0.05 must be a hull with at most 4"):
         EnvConfig(catalog=fast)
-    with pytest.raises(ConfigError, match=r"catalog.weapons.smoke.cooldown_s at .* at most 3 of a mech's clouds hang"):
+    with pytest.raises(ConfigError, match=r"catalog.weapons.smoke.cooldown_s at .* at most 3 active clouds per mech"):
         EnvConfig(catalog=changed(cloud_s=60))
-    with pytest.raises(
-        ConfigError, match=r"EnvConfig.blue and red must be with a hull that carries a weapon whose shots"
-    ):
+    with pytest.raises(ConfigError, match=r"EnvConfig.blue and red must be rosters with at least one hull of"):
         EnvConfig(catalog=changed(weapons={"smoke": {"mounts": {}}}), blue=("scout",), red=("light",))
     assert EnvConfig(catalog=changed(cloud_s=20, weapons={"smoke": {"cooldown_s": 10}}), rules=RulesConfig())
 
 
-def test_a_file_that_is_no_catalog(tmp_path):
+def test_file_without_catalog_is_rejected(tmp_path):
     path = tmp_path / "rows.json"
     with pytest.raises(FileError, match=r"rows.json: cannot be read"):
         read_catalog(path)

@@ -1,4 +1,4 @@
-"""Settings check themselves, and say which field, what limit and what value."""
+"""Configs check their values, and errors contain the field, the limits and the value."""
 
 import dataclasses
 import json
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.quick
         (lambda: EnvConfig(map_pool=0), ("EnvConfig.map_pool", "1..100000 maps", "got 0")),
     ],
 )
-def test_a_bad_setting_is_named_in_one_line(build, says):
+def test_invalid_setting_is_rejected_in_one_line(build, says):
     with pytest.raises(ConfigError) as error:
         build()
     message = str(error.value)
@@ -56,7 +56,7 @@ def test_a_bad_setting_is_named_in_one_line(build, says):
         assert part in message
 
 
-def test_the_clock_of_the_rule_book():
+def test_default_times_match_the_rules_page():
     rules = RulesConfig()
     assert rules.decision_s == 0.25
     assert rules.max_decisions == 240
@@ -64,11 +64,11 @@ def test_the_clock_of_the_rule_book():
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.2, 4), (0.6, 12), (1.2, 24), (3.0, 60), (12 / 25, 10), (0.15, 3)])
-def test_timers_are_whole_substeps(seconds, count):
+def test_timers_are_integer_substeps(seconds, count):
     assert RulesConfig().substeps(seconds) == count
 
 
-def test_presets_have_the_sizes_of_the_rule_book():
+def test_presets_match_the_rules_page():
     sizes = {
         name: (make().world.size_x, make().world.size_y, make().world.size_z) for name, make in ENV_PRESETS.items()
     }
@@ -98,12 +98,12 @@ def test_the_signature_leaves_out_the_map_seed_only():
     assert set(as_json(one)) - set(one.signature()) == {"map_seed"}
 
 
-def test_a_signature_builds_its_config_again():
+def test_env_from_json_inverts_signature():
     config = dataclasses.replace(EnvConfig.large(), blue=("scout",), reward=RewardConfig(kill=2.0), comm_dim=3)
     assert env_from_json(json.loads(json.dumps(config.signature()))) == config
 
 
-def test_terms_of_ones_own_are_in_the_signature_and_keep_nobody_from_a_battle():
+def test_custom_reward_terms_are_in_the_signature_and_ignored_by_battles():
     config = EnvConfig.small()
     plain, paid = config.signature(), config.signature({"cool": 0.1})
     assert config.signature({}) == plain and "extra" not in plain["reward"]
@@ -130,7 +130,7 @@ def test_terms_of_ones_own_are_in_the_signature_and_keep_nobody_from_a_battle():
         (lambda v: v.update(blue=[1]), "env.blue must be a str, got 1"),
     ],
 )
-def test_a_bad_signature_is_refused_by_field(change, says):
+def test_invalid_signature_is_rejected_with_its_field(change, says):
     values = EnvConfig.small().signature()
     change(values)
     with pytest.raises(ConfigError) as error:

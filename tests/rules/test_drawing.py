@@ -1,4 +1,4 @@
-"""Ground drawn as rows of text: the same as boxes, and refused by the row."""
+"""Terrain drawn as rows of text gives the same boxes, and errors contain the row."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def ground(scenario):
     return ground_of(scenario.position, scenario.settings.world)
 
 
-def test_a_drawing_is_the_ground_that_boxes_make():
+def test_drawing_gives_the_same_terrain_as_boxes():
     layers = [{"rows": ROWS, "low": [10, 12]}, {"rows": ["##"], "low": [10, 12], "bottom": 5}]
     drawn = scenario_from_json({"layers": layers, "legend": GLASS, "units": UNITS})
     scene = Scene().wall((10, 12), (12, 13), 4).wall((13, 12), (15, 13), 4).wall((10, 15), (12, 16), 4)
@@ -32,8 +32,8 @@ def test_a_drawing_is_the_ground_that_boxes_make():
     assert scenario_from_json(drawn.as_json()) == drawn, "a file that is saved holds the boxes"
 
 
-def test_every_character_is_where_it_was_drawn():
-    """Any rows: voxel by voxel what the legend says, and as few boxes as a rectangle needs."""
+def test_every_character_fills_its_columns():
+    """Random rows give the voxels of the legend, and one box for a rectangle."""
     generator = torch.Generator().manual_seed(2)
     code = torch.randint(0, 4, (40, 40), generator=generator)
     rows = ["".join(".#=~"[one] for one in row) for row in code.flip(0).tolist()]
@@ -51,12 +51,12 @@ def test_every_character_is_where_it_was_drawn():
     ("values", "said"),
     [
         ({"layers": 3}, r"^it.layers must be a list, got 3$"),
-        ({"layers": [{}]}, r"^it.layers\[0\] must be whole: this Layer lacks rows"),
+        ({"layers": [{}]}, r"^it.layers\[0\] must be complete: this Layer lacks rows"),
         ({"layers": [{"rows": []}]}, r"^it.layers\[0\].rows must be 1..500 rows, got 0$"),
         ({"layers": [{"rows": ["#"] * 501}]}, r"^it.layers\[0\].rows must be 1..500 rows, got 501$"),
         (
             {"layers": [{"rows": ["##", "#"]}]},
-            r"^it.layers\[0\].rows\[1\] must be 2 characters long, as the first row, got 1$",
+            r"^it.layers\[0\].rows\[1\] must be 2 characters long, like the first row, got 1$",
         ),
         ({"layers": [{"rows": ["#", "%"]}]}, r"^it.layers\[0\].rows\[1\] must be of ' #\*.=~', got '%'$"),
         ({"layers": [{"rows": ["#"], "low": [1]}]}, r"^it.layers\[0\].low must be x, y, got \(1,\)$"),
@@ -67,15 +67,15 @@ def test_every_character_is_where_it_was_drawn():
             {"layers": [{"rows": ["#."] * 20 + [".#"] * 20, "top": 1}]},
             r"^it.layers\[0\].top must be one of rows, low, bottom",
         ),
-        ({"legend": []}, r"^it.legend must be an object of rows by name, got \[\]$"),
-        ({"legend": {"ab": {}}}, r"^it.legend must be by single characters, got 'ab'$"),
+        ({"legend": []}, r"^it.legend must be an object of rows keyed by name, got \[\]$"),
+        ({"legend": {"ab": {}}}, r"^it.legend must be keyed by single characters, got 'ab'$"),
         ({"legend": {"a": {"material": 1}}}, r"^it.legend.a.material must be a str, got 1$"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"height": 0}}}, r"^it.layers\[0\]: Box.high must be above"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"material": "os"}}}, r"^it.layers\[0\]: Box.material must be"),
         ({"layers": [{"rows": ["#.#." * 10, ".#.#" * 10] * 20}] * 2}, r"^Scenario.boxes must be at most 1000 entries"),
     ],
 )
-def test_a_drawing_that_cannot_be_is_refused_in_one_line(values, said):
+def test_invalid_drawing_is_rejected_in_one_line(values, said):
     with pytest.raises(ConfigError, match=said) as raised:
         scenario_from_json({"units": UNITS, **values}, "it")
     assert "\n" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""The catalog laid out for the mechs of a battle."""
+"""Tables of the catalog for the mechs of a battle."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ def roster_of(blue, red, **settings):
 
 
 def suite_of(roster, mech):
-    """The suite that a mech's descriptor names."""
+    """Return the suite in a mech's descriptor."""
     return Suite(roster.cockpits.descriptor[mech, : len(Suite)].argmax().item())
 
 
@@ -43,13 +43,13 @@ def test_blue_comes_first():
 
 def test_packs_are_fives_within_a_team():
     roster = roster_of(("scout",) * 7, ("light",) * 3)
-    nobody = 10
-    assert roster.pack_slot[6].tolist() == [5, 6, nobody, nobody, nobody]
+    empty = 10
+    assert roster.pack_slot[6].tolist() == [5, 6, empty, empty, empty]
     assert roster.pack_slot[0].tolist() == [0, 1, 2, 3, 4]
-    assert roster.pack_slot[8].tolist() == [7, 8, 9, nobody, nobody]
+    assert roster.pack_slot[8].tolist() == [7, 8, 9, empty, empty]
 
 
-def test_packs_are_numbered_through_both_teams():
+def test_packs_are_numbered_across_both_teams():
     roster = roster_of(("scout",) * 7, ("light",) * 3)
     assert roster.pack.tolist() == [0] * 5 + [1] * 2 + [2] * 3
     assert roster.num_packs == 3
@@ -68,7 +68,7 @@ def test_team_sums_and_means():
 # Pairs
 
 
-def test_pairs_hold_every_two_mechs_once():
+def test_pairs_contain_each_two_mechs_once():
     everyone = roster_of(("scout",) * 2, ("light",) * 2).everyone
     pairs = list(zip(everyone.first.tolist(), everyone.second.tolist(), strict=True))
     assert pairs == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
@@ -76,11 +76,11 @@ def test_pairs_hold_every_two_mechs_once():
         assert everyone.place[i, j] == everyone.place[j, i] == k
 
 
-def test_enemy_pairs_are_those_of_different_teams():
+def test_enemy_pairs_have_different_teams():
     enemies = roster_of(("scout",) * 2, ("light",) * 3).enemies
     pairs = list(zip(enemies.first.tolist(), enemies.second.tolist(), strict=True))
     assert pairs == [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)]
-    assert enemies.place[0, 1] == enemies.place[2, 2] == 6  # no pair
+    assert enemies.place[0, 1] == enemies.place[2, 2] == 6  # not a listed pair
 
 
 def test_facts_of_pairs_become_a_symmetric_matrix():
@@ -95,7 +95,7 @@ def test_facts_of_pairs_become_a_symmetric_matrix():
 # Weapons
 
 
-def test_triggers_hang_where_the_hull_carries_the_weapon():
+def test_trigger_table_matches_the_weapons_of_each_hull():
     roster = roster_of(("heavy", "medium", "light"), ("scout",))
     assert roster.trigger[Weapon.LASER].tolist() == [Trigger.PRIMARY, Trigger.PRIMARY, Trigger.SECONDARY, -1]
     assert roster.trigger[Weapon.FLAMER].tolist() == [-1, -1, Trigger.PRIMARY, -1]
@@ -130,7 +130,7 @@ def test_a_weapon_has_a_row_for_each_mech_that_carries_it():
     assert (beams.damage.tolist(), beams.target_heat.tolist()) == ([14] * 3 + [5] + [0] * 3, [6] * 3 + [5] + [0] * 3)
 
 
-def test_a_gun_reaches_the_enemies_of_those_who_carry_it():
+def test_reach_is_positive_only_for_carriers_and_their_enemies():
     reach_vox = roster_of(("heavy", "medium"), ("light",)).guns.reach_vox
     assert reach_vox[Weapon.LASER].tolist() == [[-1, -1, 8], [-1, -1, 8], [8, 8, -1]]
     assert reach_vox[Weapon.GAUSS].tolist() == [[-1, -1, 20], [-1, -1, -1], [-1, -1, -1]]
@@ -156,7 +156,7 @@ def test_bursts_are_the_first_shot_slots():
     assert roster.bursts.splash_scale.tolist() == [0.5] * 6
 
 
-def test_what_rows_do_is_summed_over_each_mechs_own():
+def test_by_shooter_sums_the_rows_of_each_mech():
     roster = roster_of(("heavy", "medium"), ("medium", "scout"))
     per_slot = 2.0 ** torch.arange(13)
     # heavy: slots 0, 1, 2, 9; the mediums 3-5 and 10, 6-8 and 11; scout 12
@@ -164,11 +164,11 @@ def test_what_rows_do_is_summed_over_each_mechs_own():
     assert roster.shots.by_shooter(per_slot[None, :, None])[0, :, 0].tolist() == wanted
 
 
-def test_a_weapon_nobody_carries_has_no_rows():
+def test_weapon_without_carriers_has_no_rows():
     roster = roster_of(("scout",), ("scout",))
     assert roster.bursts.count == 0 and not roster.guns.exist(Weapon.MISSILE)
     assert roster.bursts.by_shooter(torch.zeros(3, 0, 2)).tolist() == torch.zeros(3, 2, 2).tolist()
-    assert roster.shots.count == 2  # a smoke launcher each
+    assert roster.shots.count == 2  # one smoke launcher each
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_each_hull_has_its_own_suite():
     assert [suite_of(roster, n) for n in range(10)] == own * 2
 
 
-def test_each_packs_light_commands_it_and_the_first_packs_first_medium_the_squad():
+def test_command_suites_of_the_first_light_and_the_first_medium():
     roster = build_roster(COMMAND, CPU)
     commanders = {n: suite_of(roster, n) for n in range(20) if suite_of(roster, n) >= Suite.PACK_COMMAND}
     pack, squad = Suite.PACK_COMMAND, Suite.SQUAD_COMMAND
@@ -213,7 +213,7 @@ def test_a_pack_of_two_lights_has_one_commander():
     assert [suite_of(roster, n) for n in range(3)] == [Suite.PACK_COMMAND, Suite.LIGHT_SKIRMISH, Suite.SQUAD_COMMAND]
 
 
-def test_a_suite_describes_itself():
+def test_suite_descriptor_columns():
     roster = build_roster(COMMAND, CPU)
     assert SUITE_DESCRIPTOR == 14
     # one-hot; slots/20, (sensor - 0.8)/0.7, fidelity, detail/2; sees engaged, issues orders, reports, intel > 5
@@ -224,7 +224,7 @@ def test_a_suite_describes_itself():
         assert roster.cockpits.descriptor[mech].tolist() == pytest.approx(wanted)
 
 
-def test_what_a_cockpit_shows():
+def test_cockpit_fields_of_each_suite():
     cockpits = build_roster(COMMAND, CPU).cockpits  # heavy, squad commander, medium, pack commander, scout
     assert cockpits.visual_slots[:5].tolist() == [5, 6, 8, 8, 20]
     assert cockpits.intel_slots[:5].tolist() == [3, 12, 6, 10, 5]
@@ -234,35 +234,35 @@ def test_what_a_cockpit_shows():
     assert cockpits.sees_engaged[:5].tolist() == [False, True, False, True, False]
 
 
-def test_without_suites_every_cockpit_shows_all_it_senses_and_no_intel():
+def test_disabled_suites_show_all_contacts_and_no_intel():
     roster = build_roster(dataclasses.replace(COMMAND, features=FeaturesConfig(suites=False)), CPU)
     cockpits = roster.cockpits
     assert not cockpits.descriptor.any() and not cockpits.intel_slots.any() and not cockpits.sees_engaged.any()
     assert (cockpits.visual_slots == 24).all() and (cockpits.squad_detail == 2).all()
     assert (cockpits.sensor_factor == 1).all() and (cockpits.fidelity == 1).all()
-    assert roster.squad.shape == (20, 12)  # five comrades; the width stays that of the config
+    assert roster.squad.shape == (20, 12)  # five teammates; the width is that of the config
 
 
-# Squads: comrades by index, packmates first
+# Squads: teammates by index, packmates first
 
 
-def test_a_squad_is_ones_packmates():
+def test_squad_contains_packmates():
     roster = build_roster(STANDARD, CPU)
     assert roster.squad.shape == (20, 5)
-    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5]  # five places: four packmates, then the next comrade
+    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5]  # five slots: four packmates, then the next teammate
     assert roster.squad[7].tolist() == [5, 6, 8, 9, 0]
     assert roster.squad[12].tolist() == [10, 11, 13, 14, 15]
 
 
-def test_a_squad_commander_sees_twelve():
+def test_squad_commander_has_twelve_squad_slots():
     roster = build_roster(COMMAND, CPU)
-    nobody = 20
+    empty = 20
     assert roster.squad.shape == (20, 12)
-    assert roster.squad[1].tolist() == [0, 2, 3, 4, 5, 6, 7, 8, 9, nobody, nobody, nobody]
-    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5] + [nobody] * 7  # its suite has five places
+    assert roster.squad[1].tolist() == [0, 2, 3, 4, 5, 6, 7, 8, 9, empty, empty, empty]
+    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5] + [empty] * 7  # its suite has five slots
 
 
-def test_places_nobody_holds_point_past_the_mechs():
+def test_empty_slots_are_padded_with_n():
     roster = roster_of(("heavy", "scout"), ("light",))
     assert roster.squad.tolist() == [[1, 3, 3, 3, 3], [0, 3, 3, 3, 3], [3] * 5]
 
@@ -277,10 +277,10 @@ def test_every_shot_slot_has_its_weapons_numbers():
             assert (getattr(shots, name)[mine] == getattr(spec, name)).all(), (weapon, name)
 
 
-def test_a_clock_that_would_overflow_the_shot_slots_is_refused():
-    # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps and another follows after 1: four, and a smoke shot.
+def test_dt_that_overflows_the_shot_slots_is_rejected():
+    # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps, and the next follows after 1: four, and a smoke shot.
     with pytest.raises(
         ConfigError,
-        match=r"catalog.hulls.medium at RulesConfig.dt_s 0.137 must be armed so that at most 4 of its shots",
+        match=r"catalog.hulls.medium at RulesConfig.dt_s 0.137 must be a hull with at most 4 shots in flight",
     ):
         build_roster(dataclasses.replace(SMALL, rules=RulesConfig(dt_s=0.137)), CPU)

@@ -1,4 +1,4 @@
-"""Files name the versions of the rules and of the map maker; settings of earlier rules are played as those of today."""
+"""Versions of rules and map generator in files, and the upgrade of settings of earlier rules."""
 
 import copy
 import dataclasses
@@ -16,15 +16,15 @@ from echelon.runtime.errors import ConfigError
 
 SMALL = EnvConfig.small()
 OF_FILE = current_versions().as_json()
-UNREAD = "files from before the first release are not read, make it anew with this Echelon"
+UNREAD = "files from before the first release are not supported, create the file again with this Echelon"
 
 
 def as_file(config: EnvConfig) -> dict:
-    """A signature as a file holds it."""
+    """Return a signature as it is read from a file."""
     return json.loads(json.dumps(config.signature()))
 
 
-def test_a_signature_names_the_versions():
+def test_signature_contains_the_versions():
     assert stored_versions(as_file(SMALL), "env") == current_versions()
     assert SMALL.signature()["rules_version"] == versions.RULES_VERSION
     assert SMALL.signature()["map_maker"] == versions.MAP_MAKER_VERSION
@@ -43,7 +43,7 @@ def test_a_signature_names_the_versions():
         ("map_maker", None, "env.map_maker must be an integer >= 1, got None"),
     ],
 )
-def test_what_is_no_version_of_ours_is_refused_by_name(name, value, says):
+def test_unknown_version_is_rejected_with_its_field(name, value, says):
     for read in (env_from_json, env_under_current_rules):
         with pytest.raises(ConfigError) as error:
             read({**as_file(SMALL), name: value})
@@ -51,13 +51,13 @@ def test_what_is_no_version_of_ours_is_refused_by_name(name, value, says):
 
 
 @pytest.mark.parametrize("values", [[], None, 3, "x"], ids=str)
-def test_what_is_no_object_is_refused_by_name(values):
+def test_signature_that_is_not_an_object_is_rejected(values):
     for read in (env_from_json, env_under_current_rules):
         with pytest.raises(ConfigError, match=r"^env must be an object"):
             read(values)
 
 
-def test_defaults_of_earlier_rules_are_played_as_those_of_today(monkeypatch):
+def test_earlier_defaults_become_current_defaults(monkeypatch):
     custom = dataclasses.replace(SMALL, rules=RulesConfig(step_up_vox=1.3, max_episode_s=30.0))
     files = [as_file(SMALL), as_file(custom)]
     assert [env_under_current_rules(values) for values in files] == [SMALL, custom]
@@ -70,8 +70,8 @@ def test_defaults_of_earlier_rules_are_played_as_those_of_today(monkeypatch):
     assert env_under_current_rules(as_file(SMALL)) == SMALL, "a choice of the next rules' own"
 
 
-def test_what_is_new_in_a_table_is_added_and_what_a_file_took_out_stays_out(monkeypatch):
-    """Rows of a table in a signature, such as the weapons of a catalog."""
+def test_new_rows_are_added_and_removed_rows_stay_removed(monkeypatch):
+    """Return the rows of a table in a signature, such as the weapons of a catalog."""
     rows = {"laser": {"heat": 4.0}, "flamer": {"heat": 2.0}}
     today = {"weapons": {"laser": {"heat": 5.0}, "flamer": {"heat": 3.0}, "railgun": {"heat": 9.0}}}
     before = {"weapons.laser.heat": 4.0, "weapons.flamer.heat": 2.0, "weapons.railgun": None, "gone.row": 1.0}
@@ -85,13 +85,13 @@ def test_what_is_new_in_a_table_is_added_and_what_a_file_took_out_stays_out(monk
     assert env_under_current_rules({**OF_FILE, **custom}) == expected
 
 
-def test_a_default_that_changed_twice_is_known_by_that_of_its_rules(monkeypatch):
+def test_default_that_changed_twice_is_matched_by_version(monkeypatch):
     monkeypatch.setitem(versions.CHANGES, NEXT, Change("once", {"sight_range_vox": 60.0, "comm_dim": 8}))
     monkeypatch.setitem(versions.CHANGES, NEXT + 1, Change("twice", {"sight_range_vox": 50.0}))
     assert earlier_defaults(OURS) == {"sight_range_vox": 60.0, "comm_dim": 8}
     assert earlier_defaults(NEXT) == {"sight_range_vox": 50.0} and earlier_defaults(NEXT + 1) == {}
 
 
-def test_every_version_tells_what_it_changed():
+def test_every_version_lists_its_changes():
     assert sorted(versions.CHANGES) == list(range(versions.FIRST_RULES, versions.RULES_VERSION + 1))
     assert all(change.title for change in versions.CHANGES.values())

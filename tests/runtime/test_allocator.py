@@ -1,4 +1,4 @@
-"""The C library keeps freed memory where it is asked to."""
+"""The C library keeps freed memory after `keep_freed_memory`."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ print(int(kept), resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
-def test_memory_that_was_freed_is_used_again_without_page_faults():
+def test_freed_memory_is_reused_without_page_faults():
     pytest.importorskip("resource")
 
     def played(*arguments: str, **variables: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Which device a process uses."""
+"""Choice of the device of a process."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ from echelon.runtime.distributed import ALONE
 @pytest.mark.requirement("R13")
 @pytest.mark.parametrize("place", [use_device, ALONE.place])
 def test_a_gpu_becomes_the_current_one(place, monkeypatch):
-    """What names no index, such as a graph of torch.compile, would run on another GPU than its tensors."""
+    """Otherwise code without a device index, such as graphs of torch.compile, would run on another GPU."""
     current = []
     monkeypatch.setattr(torch.cuda, "set_device", current.append)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
@@ -26,7 +26,7 @@ def test_a_gpu_becomes_the_current_one(place, monkeypatch):
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """Makes a machine on which torch can use no GPU."""
+    """Simulate a machine on which torch cannot use a GPU."""
 
     def make(cuda: str | None, driver: bool, error: str = "", hidden: str | None = None) -> None:
         monkeypatch.setattr(fallback, "REASONS", [])
@@ -50,16 +50,16 @@ def machine(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({"cuda": None, "driver": True}, "a driver is here, but torch .* is built without CUDA; install the build"),
+        ({"cuda": None, "driver": True}, "a driver exists, but torch .* is built without CUDA; install the build"),
         (
             {"cuda": "13.0", "driver": False, "error": "Found no NVIDIA driver on your system. Please"},
             "Found no NVIDIA",
         ),
         ({"cuda": "13.0", "driver": True, "error": "The NVIDIA driver on your system is too old"}, "The NVIDIA driver"),
-        ({"cuda": "13.0", "driver": True}, "torch sees none"),
+        ({"cuda": "13.0", "driver": True}, "torch finds no GPU"),
     ],
 )
-def test_a_gpu_that_cannot_be_used_is_told_once_with_what_to_do(machine, caplog, how, why):
+def test_unusable_gpu_is_logged_once_with_a_hint(machine, caplog, how, why):
     machine(**how)
     assert [resolve_device("auto"), resolve_device("auto"), resolve_device("cpu")] == [torch.device("cpu")] * 3
     (record,) = caplog.records
@@ -76,6 +76,6 @@ def test_a_gpu_that_cannot_be_used_is_told_once_with_what_to_do(machine, caplog,
         {"cuda": "13.0", "driver": True, "error": "No CUDA GPUs are available", "hidden": "-1"},
     ],
 )
-def test_where_no_gpu_is_to_be_expected_nothing_is_said(machine, caplog, how):
+def test_no_message_if_no_gpu_is_expected(machine, caplog, how):
     machine(**how)
     assert unusable_gpu() == "" and resolve_device("auto") == torch.device("cpu") and not caplog.records

@@ -1,4 +1,4 @@
-"""Functions of the same bits everywhere: how far off they are, and that every form of each gives the same."""
+"""Exact functions: their errors, and equal bits of all their forms."""
 
 import math
 
@@ -31,30 +31,30 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def numbers():
-    """Float32 of all sizes and both signs."""
+    """Return float32 numbers of all magnitudes and both signs."""
     generator = torch.Generator().manual_seed(0)
     size = 10 ** (torch.rand(COUNT, generator=generator) * 8 - 5)
     return size * (torch.rand(COUNT, generator=generator) * 2 - 1)
 
 
 def off_by(found: torch.Tensor, true: np.ndarray) -> tuple[int, float]:
-    """How many of `found` are not the nearest float32, and the largest error in last places."""
+    """Return how many of `found` are not the nearest float32, and the largest error in units in the last place."""
     nearest = true.astype(np.float32)
     steps = np.abs(found.double().numpy() - true) / np.spacing(np.abs(nearest))
     return int((found.numpy() != nearest).sum()), float(steps.max())
 
 
-def test_a_root_is_the_nearest_float32(numbers):
+def test_sqrt_is_correctly_rounded(numbers):
     x = numbers.abs()
-    # The last one's root lies as near to the middle of two floats as any root does.
+    # No root is nearer to the midpoint of two floats than that of the last number.
     hard = torch.tensor([0.0, 1e-45, 1e-38, 9.0, 49.0, 3e38, 4 - 2.0**-22])
     for values in (x, hard):
         assert off_by(exact.sqrt(values), np.sqrt(values.double().numpy()))[0] == 0
 
 
 @pytest.mark.parametrize("number", [3, 7, 1000, 0.05, 0.3, 2 * math.pi, math.pi / 4, 1e-3, 16_777_213])
-def test_a_quotient_is_the_nearest_float32(numbers, number):
-    """As a CPU divides; a GPU multiplies by the reciprocal, of float64 as of float32."""
+def test_divide_is_correctly_rounded(numbers, number):
+    """Results equal the division on a CPU. A GPU multiplies by the reciprocal, in float64 and float32."""
     rounded = np.float32(number)
     assert torch.equal(exact.divide(numbers, number), numbers / number)
     assert off_by(exact.divide(numbers, number), numbers.double().numpy() / np.float64(rounded))[0] == 0
@@ -63,7 +63,7 @@ def test_a_quotient_is_the_nearest_float32(numbers, number):
     assert torch.equal(exact.divide(numbers, torch.tensor(number)), numbers / number)
 
 
-def test_angles_and_logarithms_are_as_near_as_told(numbers):
+def test_angles_and_logarithms_have_the_documented_error(numbers):
     x, y = numbers.double().numpy(), numbers.flip(0).double().numpy()
     cos_sin = exact.cos_sin(numbers)
     pairs = (
@@ -79,7 +79,7 @@ def test_angles_and_logarithms_are_as_near_as_told(numbers):
 
 
 @pytest.mark.parametrize(("lead", "true"), [(0.0, np.sin), (0.5, np.cos)])
-def test_sine_holds_far_from_zero(lead, true):
+def test_sine_is_accurate_far_from_zero(lead, true):
     x = torch.linspace(-1e6, 1e6, 100_001, dtype=torch.float64)
     assert np.abs(exact.sine_64(x, lead).numpy() - true(x.numpy())).max() < 1e-12
 
@@ -99,7 +99,7 @@ def test_axes_and_the_origin():
 
 @pytest.mark.requirement("R16")
 @pytest.mark.parametrize("name", FORMS)
-def test_loops_give_the_bits_of_torch(monkeypatch, numbers, name):
+def test_loops_and_torch_give_the_same_bits(monkeypatch, numbers, name):
     looped = FORMS[name](numbers)
     monkeypatch.setattr(exact, "HAS_NUMBA", False)
     by_torch = FORMS[name](numbers)
@@ -108,7 +108,7 @@ def test_loops_give_the_bits_of_torch(monkeypatch, numbers, name):
 
 
 @pytest.mark.usual
-def test_pythons_floats_give_the_bits_of_tensors(numbers):
+def test_python_floats_and_tensors_give_the_same_bits(numbers):
     x, y = numbers[:500].double(), numbers[500:1000].double()
     for i, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
         assert exact.sine_64(a, 0.5) == exact.sine_64(x, 0.5)[i].item()
@@ -131,11 +131,11 @@ def test_no_order_changes_a_sum(values, random):
     shuffled = random.sample(values, len(values))
     one, other = (exact.sum(torch.tensor(these), 0) for these in (values, shuffled))
     assert one.item() == other.item()
-    # Each number is rounded by half of 2^-24 at most, and the sum to float32.
+    # Each number is rounded by at most half of 2^-24, and the sum is rounded to float32.
     assert abs(one.item() - math.fsum(values)) <= len(values) * 2.0**-25 + abs(one.item()) * 2.0**-24
 
 
-def test_whole_numbers_and_flags_are_counted():
+def test_integers_and_bools_are_summed():
     flags = torch.tensor([[True, False, True], [False, False, False]])
     assert exact.sum(flags, 1).tolist() == [2, 0] and exact.sum(flags, 1).dtype == torch.int64
     assert exact.sum(flags.int(), 0, keepdim=True).tolist() == [[1, 0, 1]]

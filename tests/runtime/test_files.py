@@ -1,4 +1,4 @@
-"""A folder that one process works in, and the bytes of JSON files."""
+"""Locks of folders, and the bytes of JSON files."""
 
 import errno
 import fcntl
@@ -13,19 +13,22 @@ from patience import STUCK_S
 from echelon.runtime.files import FileError, file_lock, json_bytes, parse_json
 
 
-def test_a_folder_is_held_by_one(tmp_path):
+def test_folder_lock_is_exclusive(tmp_path):
     lock = tmp_path / ".lock"
     with file_lock(lock):
         with pytest.raises(FileError) as error, file_lock(lock):
             pass
         me = f"process {os.getpid()} on {socket.gethostname()}"
-        assert str(error.value) == f"{tmp_path}: expected no other process at work there, got {me}: let it end first"
+        assert (
+            str(error.value)
+            == f"{tmp_path}: expected no other process that uses the folder, got {me}: wait until it ends"
+        )
     assert not lock.exists(), "nothing is left"
     with file_lock(lock):
         pass
 
 
-def test_a_killed_process_holds_nothing(tmp_path):
+def test_killed_process_releases_the_lock(tmp_path):
     program = f"""
 import os, signal
 from pathlib import Path
@@ -48,9 +51,9 @@ with file_lock(Path({str(tmp_path / ".lock")!r})):
         ("process 1 on elsewhere", False),
         ("\0 nonsense", True),
     ],
-    ids=["nobody", "this one", "one that has ended", "one elsewhere", "nonsense"],
+    ids=["no owner", "this process", "ended process", "other machine", "nonsense"],
 )
-def test_without_flock_it_counts_whether_the_holder_lives(tmp_path, monkeypatch, holder, is_free):
+def test_without_flock_a_living_owner_keeps_the_lock(tmp_path, monkeypatch, holder, is_free):
     def refuse(file, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -61,7 +64,7 @@ def test_without_flock_it_counts_whether_the_holder_lives(tmp_path, monkeypatch,
             pass
     else:
         with (
-            pytest.raises(FileError, match="expected no other process at work there, got process"),
+            pytest.raises(FileError, match="expected no other process that uses the folder, got process"),
             file_lock(tmp_path / ".lock"),
         ):
             pass

@@ -1,4 +1,4 @@
-"""What is compiled, and what takes its place where nothing can be."""
+"""Compilation of functions, and the fallback without a compiler."""
 
 import itertools
 import logging
@@ -25,7 +25,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 @pytest.fixture
 def reasons(monkeypatch):
-    """What fell back in this test."""
+    """Collect the fallback lines of this test."""
     monkeypatch.setattr(fallback, "REASONS", [])
     return fallback.REASONS
 
@@ -38,9 +38,7 @@ def no_compiler(monkeypatch):
 
 
 @pytest.mark.parametrize(("where", "compiler"), [(CPU, "a C++ compiler"), (GPU, "a C compiler")])
-def test_without_a_compiler_nothing_is_compiled_and_one_line_says_so(
-    monkeypatch, reasons, no_compiler, where, compiler
-):
+def test_missing_compiler_falls_back_with_one_line(monkeypatch, reasons, no_compiler, where, compiler):
     monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(jit, "HAS_LOOPS", False)
     assert fused(len, where) is len and form_of(where, True) == "eager" == form_of(where, None)
@@ -50,12 +48,12 @@ def test_without_a_compiler_nothing_is_compiled_and_one_line_says_so(
     assert reasons == [f"{where.type} runs without torch.compile, which needs {compiler}"]
 
 
-def test_without_a_compiler_a_loss_is_not_compiled(reasons, no_compiler):
+def test_missing_compiler_keeps_the_loss_uncompiled(reasons, no_compiler):
     ppo = PPO(TINY.build(PolicySpecs(8)), tiny_run().ppo, compiled=True)
     assert ppo.objective._compiled_call_impl is None and len(reasons) == 1
 
 
-def test_headers_and_triton_are_asked_for_too(monkeypatch, tmp_path, reasons):
+def test_missing_headers_and_triton_are_reported(monkeypatch, tmp_path, reasons):
     monkeypatch.setattr(device.shutil, "which", lambda name: name)
     monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: None)
     assert device.can_compile(CPU) and not device.can_compile(GPU) and reasons[0].endswith("needs Triton")
@@ -64,8 +62,8 @@ def test_headers_and_triton_are_asked_for_too(monkeypatch, tmp_path, reasons):
     assert device.compiling_lacks(CPU) == ["Python's headers"]
 
 
-def test_lines_tell_what_is_compiled_and_how_many_of_how_many(monkeypatch, caplog):
-    """Another graph of the same function is told as such, and one that is there already not at all."""
+def test_progress_lines_contain_name_and_count(monkeypatch, caplog):
+    """A further graph of a function is logged as "again", and a cached graph is not logged."""
     graphs.trace_only(monkeypatch)
     monkeypatch.setattr(PROGRESS, "seconds", 0.0)
     monkeypatch.setattr(compile.time, "monotonic", itertools.count(100, 7).__next__)
@@ -107,7 +105,7 @@ def test_compiled_code_is_kept_in_the_users_cache(monkeypatch, tmp_path):
     assert CACHE not in os.environ, "torch's own"
 
 
-def test_programs_print_it(monkeypatch, capsys):
+def test_programs_print_the_progress_lines(monkeypatch, capsys):
     monkeypatch.setattr(compile, "logger", logging.Logger("of this test"))
     console.show_compilations()
     compile.logger.info("compiling")
@@ -118,8 +116,8 @@ def test_programs_print_it(monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_an_exact_graph_rounds_wherever_its_operations_do():
-    """Between two functions in float64 lies a float32."""
+def test_exact_graph_rounds_like_eager_mode():
+    """The graph keeps the rounding to float32 between two float64 functions."""
     y, x = torch.randn(2, 100_000, generator=torch.Generator().manual_seed(0))
 
     def pitch(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -128,8 +126,8 @@ def test_an_exact_graph_rounds_wherever_its_operations_do():
     assert torch.equal(fused(pitch, CPU, exact=True)(y, x), pitch(y, x))
 
 
-def test_classes_that_tensordict_learns_of_compile_nothing_again(monkeypatch):
-    """Whoever asks whether some class is a tensorclass adds it to what tensordict remembers."""
+def test_new_tensorclasses_do_not_recompile(monkeypatch):
+    """Each check whether a class is a tensorclass adds it to tensordict's cache."""
 
     class Asked:
         pass

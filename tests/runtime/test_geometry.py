@@ -22,8 +22,8 @@ def test_angles_wrap_into_half_a_turn(angle, wrapped):
 
 
 @pytest.mark.requirement("R56")
-def test_wraps_of_an_angle_differ_only_as_they_say():
-    """One rule in two forms with the same bits, and that of files, which maps pi to -pi and rounds."""
+def test_wrap_functions_differ_only_at_their_limits():
+    """Dense form and loop have the same bits. The wrap of files maps pi to -pi and rounds."""
     draw = torch.Generator().manual_seed(0)
     angles = torch.cat([torch.tensor([0.0, math.pi, -math.pi, 9.5]), 20 * torch.randn(10_000, generator=draw)])
     simulated = wrap_angle(angles)
@@ -54,7 +54,7 @@ def test_to_world_undoes_to_body():
     torch.testing.assert_close(to_world(to_body(vector, facing), facing), vector)
 
 
-def test_offsets_lead_from_row_to_column():
+def test_pairwise_offsets_point_from_row_to_column():
     pos = torch.tensor([[[1.0, 2.0], [4.0, 6.0]]])
     offset = pairwise_offset(pos)
     assert offset[0, 0, 1].tolist() == [3, 4]

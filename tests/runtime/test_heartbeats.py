@@ -1,4 +1,4 @@
-"""Processes wait for one that is at work, and give up one that shows no sign of life."""
+"""Processes wait for a process with a heartbeat, and end if one has none."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ distributed.destroy_ranks(ranks)
 
 
 class Work:
-    """A collective that lasts for some waits, and then succeeds or fails."""
+    """A collective that succeeds or fails after several waits."""
 
     def __init__(self, waits: int, error: str = "") -> None:
         self.waits, self.error, self.waited = waits, error, []
@@ -57,25 +57,25 @@ def ranks_with(beats: Beats) -> Ranks:
     return ranks
 
 
-def test_a_collective_outlasts_its_patience_while_all_are_at_work():
+def test_collective_waits_while_all_processes_have_heartbeats():
     work = Work(40)
     ranks_with(Beats(*[[]] * 39))._wait(work)
     assert work.waited == [timedelta(seconds=1800 / BEATS)] * 40 + [None], "two hours"
 
 
-def test_a_process_without_a_heartbeat_is_given_up_by_name():
+def test_process_without_heartbeat_is_reported_by_rank():
     with pytest.raises(dist.DistError, match=r"^rank 0 and rank 2: no heartbeat for 1800 s$"):
         ranks_with(Beats([], [0, 2]))._wait(Work(40))
 
 
-def test_a_collective_that_fails_is_no_reason_to_wait():
+def test_failed_collective_raises_without_waiting():
     work = Work(2, "Connection closed by peer")
     with pytest.raises(RuntimeError, match="Connection closed by peer"):
         ranks_with(Beats([]))._wait(work)
     assert len(work.waited) == 3
 
 
-def test_a_counter_that_stands_still_is_silence(monkeypatch):
+def test_unchanged_counter_means_silent(monkeypatch):
     now = 100.0
     monkeypatch.setattr(distributed.time, "monotonic", lambda: now)
     store = dist.HashStore()
@@ -94,7 +94,7 @@ def test_a_counter_that_stands_still_is_silence(monkeypatch):
 
 
 @pytest.mark.long
-def test_two_processes_wait_for_the_first_beyond_their_patience(tmp_path):
+def test_processes_wait_for_a_slow_one_with_heartbeats(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(

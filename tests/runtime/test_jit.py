@@ -1,4 +1,4 @@
-"""Loops and how they are kept, and battles where numba is missing."""
+"""Compilation and caching of loops, and battles without numba."""
 
 import dataclasses
 import importlib
@@ -22,7 +22,7 @@ from echelon.runtime import jit, loop_cache
 
 @pytest.mark.long
 def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
-    """Where numba is missing the dense form runs: the same play, bit for bit."""
+    """Without numba the dense form runs, with the same bits."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     states = []
     for has_loops in (True, False):
@@ -38,7 +38,7 @@ def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
 
 
 @pytest.mark.long
-def test_echelon_plays_where_numba_is_missing():
+def test_battles_run_without_numba():
     program = """
 import importlib.util, sys
 sys.modules["numba"] = None
@@ -59,11 +59,11 @@ MATHEMATICS = {
     *("TWO", "PER_LN_2", "LN_2_HIGH", "LN_2_LOW", "FARTHEST"),
     *("LN_2", "SQRT_HALF", "TO_GRID", "TO_WHOLE", "PER_BIT", "PER_TICK", "PER_STREAM", "PER_INDEX", "_MASK"),
 }
-"""Numbers by name that stand in files of `loop_cache.SOURCES`; they belong to no rule and to no catalog."""
+"""Names of constants in files of `loop_cache.SOURCES` that belong to no rule and no catalog."""
 
 
 def loop_functions():
-    """Each function that numba compiles, by its place."""
+    """Yield name and function of all loops that numba compiles."""
     for file in loop_cache.SOURCES:
         name = ".".join(("echelon", *file.relative_to(loop_cache.PACKAGE).with_suffix("").parts))
         for key, value in vars(importlib.import_module(name)).items():
@@ -74,7 +74,7 @@ def loop_functions():
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_loops_take_every_number_of_the_rules_as_an_argument():
-    """A number that a loop read from another file would stay what it was when the loop was compiled and kept."""
+    """A constant of another file would keep its old value in a cached loop."""
     refused, functions = {}, dict(loop_functions())
     for place, function in functions.items():
         named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
@@ -85,7 +85,7 @@ def test_loops_take_every_number_of_the_rules_as_an_argument():
 
 
 def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
-    """numba looks at a loop's own file only: an edit of `segments.py` would leave `decision_loop` as it was."""
+    """numba checks only the file of a loop: an edit of `segments.py` must also recompile `decision_loop`."""
     files = [tmp_path / name for name in ("loop.py", "inlined.py")]
     for file in files:
         file.write_text("x = 16.0\n")
@@ -98,11 +98,11 @@ def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_compiled_loops_lie_in_their_own_folder():
+def test_compiled_loops_have_their_own_folder():
     assert Path(decision_loop.stats.cache_path).is_relative_to(loop_cache.cache_folder())
 
 
-def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
+def test_cached_loop_is_found_by_name(tmp_path, monkeypatch):
     monkeypatch.setattr(loop_cache, "cache_folder", lambda: tmp_path / "loops")
     assert not loop_cache.is_cached("decision_loop")
     (tmp_path / "loops" / "loops_1").mkdir(parents=True)
@@ -111,8 +111,8 @@ def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_where_numba_compiles_nothing_the_dense_form_runs():
-    """`NUMBA_DISABLE_JIT`, which a debugger sets; one line says so."""
+def test_dense_form_runs_if_numba_cannot_compile():
+    """With `NUMBA_DISABLE_JIT`, which debuggers set, one line is logged."""
     script = (
         "import echelon; env = echelon.EchelonEnv(echelon.EnvConfig.small(), 1, 'cpu', 0); env.rollout(1);"
         "assert env.form == 'eager', env.form"
@@ -120,4 +120,4 @@ def test_where_numba_compiles_nothing_the_dense_form_runs():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert "numba compiles nothing, battles run slower: NUMBA_DISABLE_JIT is set" in ran.stderr
+    assert "numba cannot compile, so battles run slower: NUMBA_DISABLE_JIT is set" in ran.stderr

@@ -1,4 +1,4 @@
-"""Where compiled loops are kept: in read-only places, with no home, on a disk that fills, beside other users."""
+"""Cache folder of compiled loops: read-only folders, no home, a full disk, and other users."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def add_up(values, into):
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """The four folders, none of which is there yet, by name."""
+    """Return the four possible folders, keyed by name. None of them exists yet."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "named"))
     monkeypatch.setattr(loop_cache, "PACKAGE", tmp_path / "package")
     monkeypatch.setattr(loop_cache.tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -30,20 +30,20 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "temporary").mkdir()
     (tmp_path / "home").mkdir()
-    # Fresh and not asked: what the rest of the tests run on was chosen long ago.
+    # Clear the cached result, because the folder of this test process was chosen before.
     monkeypatch.setattr(loop_cache, "cache_folder", loop_cache.cache_folder.__wrapped__)
     inside = {"named": ".", "package": "__pycache__", "home": ".cache/echelon", "temporary": f"echelon-{os.getuid()}"}
     return {name: tmp_path / name / inner / loop_cache.NAME for name, inner in inside.items()}
 
 
 def close(place: Path, tmp_path: Path) -> None:
-    """Let no folder be made on the way to a place, not by root either."""
+    """Put a file where a parent folder would be, so that even root cannot create the folder."""
     top = tmp_path / place.relative_to(tmp_path).parts[0]
     shutil.rmtree(top, ignore_errors=True)
     top.touch()
 
 
-def test_the_next_folder_is_taken_where_one_cannot_be_written(tmp_path, places, caplog):
+def test_next_folder_is_used_if_one_is_read_only(tmp_path, places, caplog):
     for place in places.values():
         assert loop_cache.cache_folder() == place and place.is_dir()
         close(place, tmp_path)
@@ -54,21 +54,21 @@ def test_the_next_folder_is_taken_where_one_cannot_be_written(tmp_path, places, 
     assert not loop_cache.is_cached("add_up")
 
 
-def test_without_a_folder_a_loop_is_compiled_all_the_same(monkeypatch):
+def test_loop_is_compiled_without_a_cache_folder(monkeypatch):
     monkeypatch.setattr(loop_cache, "cache_folder", lambda: None)
     into = np.zeros(1)
     loop_cache.compile_and_keep(add_up)(np.ones(3), into)
     assert into[0] == 3
 
 
-def test_a_home_that_does_not_exist_is_not_made(tmp_path, places, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+def test_missing_home_folder_is_not_created(tmp_path, places, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     for name in ("named", "package"):
         close(places[name], tmp_path)
-    assert loop_cache.cache_folder() == places["temporary"] and not (tmp_path / "nobody").exists()
+    assert loop_cache.cache_folder() == places["temporary"] and not (tmp_path / "missing").exists()
 
 
-def test_the_temporary_folder_is_of_this_user_alone(tmp_path, places, monkeypatch):
+def test_temporary_folder_is_private(tmp_path, places, monkeypatch):
     folder = loop_cache.private_folder()
     assert folder == places["temporary"].parent and folder.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o770)
@@ -87,7 +87,7 @@ def test_the_temporary_folder_is_of_this_user_alone(tmp_path, places, monkeypatc
     assert loop_cache.private_folder() is None, "another user made it first"
 
 
-def test_what_another_user_made_within_a_shared_folder_is_left_to_them(tmp_path, places, monkeypatch):
+def test_subfolder_of_another_user_is_not_used(tmp_path, places, monkeypatch):
     theirs = places["named"] / "runtime_1"
     theirs.mkdir(parents=True)
     make = loop_cache.tempfile.TemporaryFile
@@ -105,7 +105,7 @@ def test_what_another_user_made_within_a_shared_folder_is_left_to_them(tmp_path,
     assert loop_cache.is_cached("sum")
 
 
-def test_a_spoiled_file_a_full_disk_and_a_folder_that_is_gone_cost_a_compilation(tmp_path, places, monkeypatch):
+def test_corrupt_file_full_disk_and_missing_folder_only_recompile(tmp_path, places, monkeypatch):
     def total() -> float:
         into, loop = np.zeros(1), loop_cache.compile_and_keep(add_up)
         loop(np.ones(3), into)
@@ -143,7 +143,7 @@ print(loop_cache.cache_folder())
 
 
 @pytest.mark.long
-def test_it_is_imported_where_neither_the_package_nor_home_can_be_written(tmp_path):
+def test_import_works_with_read_only_package_and_home(tmp_path):
     for name in ("home", "temporary", "work"):
         (tmp_path / name).mkdir()
     shutil.copytree(loop_cache.PACKAGE, tmp_path / "echelon", ignore=shutil.ignore_patterns("__pycache__", "trained"))

@@ -1,4 +1,4 @@
-"""Network file systems are found in the table of mounts."""
+"""Detection of network file systems in the mount table."""
 
 from pathlib import Path
 

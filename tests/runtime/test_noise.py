@@ -1,4 +1,4 @@
-"""Random numbers that follow from seed, tick, stream and index alone."""
+"""Random numbers depend only on seed, tick, stream and index."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_uniforms_fill_the_unit_interval_evenly():
     assert (share - 0.1).abs().max() < 0.005
 
 
-def test_seeds_ticks_and_streams_do_not_share_numbers():
+def test_seeds_ticks_and_streams_have_different_numbers():
     base = uniform(SEEDS, 4, Stream.PRIORITY, 50).flatten()
     for other in (
         uniform(SEEDS, 5, Stream.PRIORITY, 50),
@@ -77,12 +77,12 @@ BELOW = {
     2**31 - 1: ([2010616048, 3170578337, 3971169012], [1165676113, 501624791]),
     2**32 - 1: ([2718074709, 1027435461, 2426535016], [2026110085, 3470992242]),
 }
-"""By seed: three of `battle_seeds`, and two of `bits` at tick 17 of stream 3, as they were drawn from the low word."""
+"""Recorded draws keyed by seed: three `battle_seeds`, and two `bits` at tick 17 of stream 3."""
 
 
 @pytest.mark.requirement("R55")
 @pytest.mark.parametrize("seed", BELOW)
-def test_a_seed_below_32_bits_draws_what_its_low_word_always_drew(seed):
+def test_seed_below_32_bits_depends_on_its_low_word(seed):
     battles, drawn = BELOW[seed]
     assert battle_seeds(seed, 3, CPU).tolist() == battles
     assert bits(torch.tensor([seed]), 17, 3, 2).tolist() == [drawn]
@@ -90,7 +90,7 @@ def test_a_seed_below_32_bits_draws_what_its_low_word_always_drew(seed):
 
 @pytest.mark.requirement("R55")
 @pytest.mark.parametrize("high", [1, 2, 5, 2**30, 2**31 - 1, -1, -(2**31)])
-def test_both_words_of_a_seed_count(high):
+def test_both_words_of_a_seed_matter(high):
     low = torch.tensor(list(BELOW))
     seed = low + high * 2**32
     for stream in Stream:
@@ -99,10 +99,10 @@ def test_both_words_of_a_seed_count(high):
     assert not torch.equal(battle_seeds(int(seed[0]), 8, CPU), battle_seeds(int(low[0]), 8, CPU))
 
 
-def test_the_high_words_of_one_low_word_draw_unlike_numbers():
+def test_high_words_give_different_numbers():
     many = torch.arange(256) * 2**32 + 7
     drawn = uniform(many, 0, Stream.MAP, 200)
     assert bits(many, 0, Stream.MAP, 1).unique().numel() == 256
     correlation = torch.corrcoef(drawn) - torch.eye(256)
-    # 32,640 pairs with a standard error of 1 / sqrt(200) = 0.07 each: the largest is below six of them.
+    # 32,640 pairs, each with a standard error of 1 / sqrt(200) = 0.07: the largest is below six standard errors.
     assert correlation.abs().max() < 0.42

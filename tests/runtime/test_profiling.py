@@ -1,4 +1,4 @@
-"""The tables of a profile, from events laid out by hand and from a real run."""
+"""Tables of a profile, from hand-written events and from a real run."""
 
 import json
 
@@ -12,7 +12,7 @@ def event(name, begins_us, lasts_us, thread=1, category="cpu_op"):
     return {"cat": category, "name": name, "ts": begins_us, "dur": lasts_us, "pid": 1, "tid": thread}
 
 
-def test_a_call_does_not_count_the_calls_within_it():
+def test_own_time_excludes_nested_calls():
     events = [
         event("inner", 2000, 3000),
         event("outer", 1000, 10_000),
@@ -23,7 +23,7 @@ def test_a_call_does_not_count_the_calls_within_it():
     assert own_times(events, ON_HOST) == {"outer": [6.0, 2.0], "inner": [2.5, 1.0], "innermost": [0.5]}
 
 
-def test_threads_are_counted_apart():
+def test_own_times_are_separate_per_thread():
     events = [event("one", 0, 4000), event("two", 1000, 2000, thread=2)]
     assert own_times(events, ON_HOST) == {"one": [4.0], "two": [2.0]}
 
@@ -39,7 +39,7 @@ def test_parts_are_summed_by_name():
     assert totals([*marks, *others]) == {"restart": [1.5, 1.5]}
 
 
-def test_a_profile_names_what_ran(tmp_path, capsys):
+def test_profile_contains_the_parts_that_ran(tmp_path, capsys):
     out = tmp_path / "trace.json"
     with profiled(out), part("sums"):
         torch.ones(64).cumsum(0)
@@ -49,7 +49,7 @@ def test_a_profile_names_what_ran(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("marks", [1, 2, 3, 5])
-def test_of_a_match_a_part_is_profiled(tmp_path, marks):
+def test_only_a_part_of_a_match_is_profiled(tmp_path, marks):
     out = tmp_path / "trace.json"
     with profiled_between(out) as mark:
         for number in range(marks + 1):

@@ -1,11 +1,11 @@
-"""Memory that is used again once nobody holds it."""
+"""Reuse of arrays that are no longer referenced."""
 
 import torch
 
 from echelon.env.loops.play import KEPT, ArrayPool
 
 
-def test_memory_is_used_again_once_nobody_holds_it():
+def test_array_is_reused_when_it_is_no_longer_referenced():
     memory = ArrayPool()
     first = torch.from_numpy(memory.empty("x", (4, 3), "float32"))
     place, row = first.data_ptr(), first[1:2]
@@ -18,7 +18,7 @@ def test_memory_is_used_again_once_nobody_holds_it():
     assert memory.empty("y", (4, 3), "float32").ctypes.data != place
 
 
-def test_what_is_held_is_never_handed_out_twice():
+def test_referenced_array_is_not_reused():
     memory = ArrayPool()
     held = [memory.empty("x", (5,), "int64") for _ in range(3 * KEPT)]
     assert len({array.ctypes.data for array in held}) == 3 * KEPT

@@ -1,13 +1,13 @@
-"""Processes that do not find each other."""
+"""Messages of processes that wait for each other."""
 
 import threading
 
 from echelon.runtime import distributed
-from echelon.runtime.distributed import told_after
+from echelon.runtime.distributed import print_after
 
 
 class Clock(threading.Timer):
-    """A timer whose time is up at once, or never."""
+    """A timer that fires immediately or never."""
 
     is_up = True
 
@@ -19,12 +19,12 @@ class Clock(threading.Timer):
         self.function(*self.args, **self.kwargs)
 
 
-def test_whoever_waits_long_says_for_whom(capsys, monkeypatch):
+def test_waiting_process_prints_what_it_waits_for(capsys, monkeypatch):
     monkeypatch.setattr(distributed.threading, "Timer", Clock)
-    with told_after(2.0, "waiting for rank 0"):
+    with print_after(2.0, "waiting for rank 0"):
         pass
     assert capsys.readouterr().err == "waiting for rank 0\n"
     monkeypatch.setattr(Clock, "is_up", False)
-    with told_after(2.0, "waiting for rank 0"):
+    with print_after(2.0, "waiting for rank 0"):
         pass
     assert capsys.readouterr().err == ""

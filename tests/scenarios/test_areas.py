@@ -146,7 +146,7 @@ def test_scenario_file_stores_areas(tmp_path):
         ({"area": [8, 8, 4, 12]}, r"^it.json.units\[0\]: Unit.area must be low, high, got"),
         (
             {"area": [1, 1, 4, 9], "x": 3, "y": 3},
-            r"^it.json.units\[0\]: Unit.x and Unit.y must be absent beside an area",
+            r"^it.json.units\[0\]: Unit.x and Unit.y must be absent if area is set",
         ),
         ({"area": [1, 1, 400, 9]}, r"^it.json: area of blue_0 must be within the map of \(40, 40, 16\) vox"),
         ({"x": 3}, r"^it.json.units\[0\]: Unit.x and Unit.y must be 0..500 vox, or an area instead, got \(3.0, -1.0\)"),
@@ -161,7 +161,7 @@ def test_invalid_area_raises_one_line(unit, said):
 @pytest.mark.parametrize(
     ("area", "said"),
     [
-        ((17, 17, 20, 20), r"^scenario: area of blue_0 must be with room for a heavy on level ground, got"),
+        ((17, 17, 20, 20), r"^scenario: area of blue_0 must be an area with room for a heavy on level ground, got"),
         (
             (2, 2, 6, 6),
             r"^scenario: area of blue_1 in battle 0 must be larger: more places than other mechs may block, got 16$",

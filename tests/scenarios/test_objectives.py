@@ -121,9 +121,18 @@ def test_each_battle_draws_its_number_of_mechs(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"blue_sizes": [2]}, r"^Scenario.blue_sizes must be least and most mechs, at most 3, got \(2,\)$"),
-        ({"blue_sizes": [3, 2]}, r"^Scenario.blue_sizes must be least and most mechs, at most 3, got \(3, 2\)$"),
-        ({"red_sizes": [1, 4]}, r"^Scenario.red_sizes must be least and most mechs, at most 3, got \(1, 4\)$"),
+        (
+            {"blue_sizes": [2]},
+            r"^Scenario.blue_sizes must be minimum and maximum number of mechs, at most 3, got \(2,\)$",
+        ),
+        (
+            {"blue_sizes": [3, 2]},
+            r"^Scenario.blue_sizes must be minimum and maximum number of mechs, at most 3, got \(3, 2\)$",
+        ),
+        (
+            {"red_sizes": [1, 4]},
+            r"^Scenario.red_sizes must be minimum and maximum number of mechs, at most 3, got \(1, 4\)$",
+        ),
         ({"red_sizes": [0, 2]}, r"^Scenario.red_sizes must be 1..20, got 0$"),
         ({"blue_sizes": [1, 3]}, r"^Objective.mechs must be 1..1 mechs of blue, got 2$"),
         ({"red_sizes": "x"}, r"^it.red_sizes must be a list, got 'x'$"),
@@ -279,20 +288,20 @@ def test_scenario_file_stores_the_objective(tmp_path):
         ({"kind": "cheese"}, r"Objective.kind must be one of 'zone', 'hold', 'escort', .*, got 'cheese'$"),
         (3, r"^it.json.objective must be an object, got 3$"),
         ({"colour": 1}, r"^it.json.objective.colour must be one of kind, attackers, "),
-        ({"kind": "escort"}, r"Objective.mech of an escort must be a mech, such as blue_1, got ''$"),
+        ({"kind": "escort"}, r"Objective.mech of an escort must be the name of a mech, such as blue_1, got ''$"),
         ({"kind": "escort", "mech": "blue_3"}, r"Objective.mech must be one of blue_0, .*, red_2, got 'blue_3'$"),
         ({"kind": "escort", "mech": 1}, r"^it.json.objective.mech must be a str, got 1$"),
         (
             {"kind": "escort", "mech": "red_0", "attackers": "red"},
-            r"Objective.attackers must be absent from the kind",
+            r"Objective.attackers must be absent, because the kind",
         ),
-        ({"mech": "blue_1"}, r"Objective.mech must be absent from the kind zone, got 'blue_1'$"),
+        ({"mech": "blue_1"}, r"Objective.mech must be absent, because the kind zone does not use it, got 'blue_1'$"),
         ({"kind": "hold", "attackers": "green"}, r"Objective.attackers must be one of 'blue', 'red', got 'green'$"),
         ({"kind": "hold", "seconds": 9}, r"Objective.seconds must be at most 8 s, the longest battle, got 9.0$"),
         ({"kind": "hold", "seconds": -1}, r"Objective.seconds must be 0..1e\+06 s, got -1.0$"),
         (
             {"kind": "elimination", "control_s": 4.0},
-            r"Objective.control_s must be absent from the kind elimination, got 4.0$",
+            r"Objective.control_s must be absent, because the kind elimination does not use it, got 4.0$",
         ),
         ({"kind": "breakthrough", "mechs": 4}, r"Objective.mechs must be 1..3 mechs of blue, got 4$"),
         ({"kind": "breakthrough", "mechs": 0}, r"Objective.mechs must be 1..20 mechs, got 0$"),
@@ -306,7 +315,10 @@ def test_scenario_file_stores_the_objective(tmp_path):
             {"kind": "king_of_two", "second_zone": [999, 20, 5]},
             r"Objective.second_zone must be 0..500 vox, got 999.0$",
         ),
-        ({"second_zone": [10, 10, 2]}, r"Objective.second_zone must be absent from the kind zone, got"),
+        (
+            {"second_zone": [10, 10, 2]},
+            r"Objective.second_zone must be absent, because the kind zone does not use it, got",
+        ),
     ],
 )
 def test_invalid_objective_raises_one_line(tmp_path, objective, said):

@@ -90,7 +90,7 @@ def test_initial_cooldowns_count_down(tmp_path):
     scene.scenario.save(tmp_path / "it.json")
     assert read_scenario(tmp_path / "it.json") == scene.scenario
     for left, said in (
-        ({"flamer": 1}, r"^cooldown_s of blue_0 must be of .*, those of a heavy, got 'flamer'$"),
+        ({"flamer": 1}, r"^cooldown_s of blue_0 must be keyed by weapons of a heavy: .*, got 'flamer'$"),
         ({"missile": 99}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got 99$"),
         ({"missile": float("nan")}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got nan$"),
     ):
@@ -133,7 +133,7 @@ def test_file_stores_differences_and_restores_the_battle(tmp_path):
     assert read_scenario(tmp_path / "duel.json") == scenario
     assert echelon.scene(tmp_path / "duel.json", 2, "cpu").config == scenario.config
     own = dataclasses.replace(base, catalog=dataclasses.replace(base.catalog, paint_s=4.0))
-    with pytest.raises(ConfigError, match="catalog of a scenario's file must be the newest one"):
+    with pytest.raises(ConfigError, match="catalog of a scenario file must be the newest one"):
         dataclasses.replace(scenario, settings=own).save(tmp_path / "own.json")
     assert not (tmp_path / "own.json").exists()
 
@@ -200,7 +200,7 @@ def test_integers_are_read_from_any_json_form(tmp_path):
             {"gravity": 1},
             r"^duel.json.gravity must be one of preset, units, .*, world, .*, split, got 'gravity'$",
         ),
-        ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units make the rosters, on one map, got"),
+        ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units determine the rosters, on one map, got"),
     ],
 )
 def test_invalid_file_raises_one_line(tmp_path, change, said):
@@ -225,7 +225,7 @@ def test_nan_and_infinity_raise(tmp_path):
     [
         (Unit("blue", "medium", 20, 20, bottom=1), r"^scenario: state.mechs.pos of blue_1 .* clear of solid terrain"),
         (Unit("blue", "medium", 30, 21), r"^scenario: state.mechs.pos of blue_1 .* clear of the hull of red_0"),
-        (Unit("red", "medium", 39.5, 21), r"^scenario: x of red_1 \(medium\) must be 1.25..38.75 vox: its hull within"),
+        (Unit("red", "medium", 39.5, 21), r"^scenario: x of red_1 \(medium\) must be 1.25..38.75 vox, with the hull"),
         (Unit("red", "scout", 20, 36, bottom=15), r"^scenario: state.mechs.pos of red_1"),
     ],
 )

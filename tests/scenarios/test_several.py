@@ -45,7 +45,7 @@ def test_positions_are_drawn_by_weight_and_equal_weights_change_nothing():
     env = echelon.scene(both, 400, "cpu", (6, 2), seed=0)
     assert 0.2 < float(env.state.map_id.float().mean()) < 0.3
     assert drawn_positions((Position(()), Position((), weight=3))) == [0, 1, 1, 1]
-    with pytest.raises(ConfigError, match=r"^weights must be 2 numbers, one a scenario, got \[1\]$"):
+    with pytest.raises(ConfigError, match=r"^weights must be 2 numbers, one per scenario, got \[1\]$"):
         echelon.scene_config(both, [1])
     with pytest.raises(ConfigError, match=r"^Position.weight must be 1..100 times as often"):
         echelon.scene_config(both, [0, 1])
@@ -95,7 +95,7 @@ def test_config_stores_the_positions():
     ("change", "said"),
     [
         ({"positions": 3}, "env.positions must be a list, got 3"),
-        ({"positions": [{"boxes": []}]}, "env.positions[0] must be whole: this Position lacks units"),
+        ({"positions": [{"boxes": []}]}, "env.positions[0] must be complete: this Position lacks units"),
         ({"positions": [{"units": []}]}, "Scenario.units of blue must be 1..20, got 0"),
         ({"positions": [{"weight": 1e9}]}, "env.positions[0].weight must be a int, got 1000000000.0"),
         (
@@ -103,7 +103,7 @@ def test_config_stores_the_positions():
             "env.positions[0].import must be one of units, boxes, zone, objective, weight",
         ),
         ({"blue": ["light"]}, "blue of EnvConfig.positions[0] must be the light of the battle, got 'medium'"),
-        ({"map_spares": 1}, "EnvConfig.map_spares must be 0 where battles begin as written, got 1"),
+        ({"map_spares": 1}, "EnvConfig.map_spares must be 0 with authored positions, got 1"),
     ],
 )
 def test_invalid_positions_raise_one_line(change, said):

@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_edited_is_one_line(tmp_path):
     new = str(tmp_path / "new.json")
     for words, said in (
         ((str(file),), "error: duel.json.units must be a list, got 3\n"),
-        ((str(tmp_path),), f"error: {tmp_path}: expected the name of a file, got a folder\n"),
+        ((str(tmp_path),), f"error: {tmp_path}: expected a file name, got a folder\n"),
         ((new, "--start", "nowhere"), "error: a scenario must be one of "),
         ((new, "--port", "70000"), "error: Error parsing Edit: Edit.port must be 0..65535, got 70000\n"),
         ((new, "--commanders", "nobody"), "error: "),

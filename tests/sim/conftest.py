@@ -1,4 +1,4 @@
-"""What tests of the simulation share."""
+"""Fixtures of the simulation tests."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,6 @@ import torch
 
 @pytest.fixture(autouse=True)
 def inference() -> Iterator[None]:
-    """Nobody asks for gradients of a substep, whose operations take a sixth less time where torch keeps none."""
+    """Run tests in inference mode: without gradients, the operations of a substep take a sixth less time."""
     with torch.inference_mode():
         yield

@@ -7,12 +7,12 @@ from first_catalog import Timer, Weapon
 pytestmark = pytest.mark.quick
 
 HITS, MISSES = 0.59, 0.6
-"""Draws just below the chance and on it."""
+"""Samples just below the success chance and equal to it."""
 STILL = (0.0, 12.0, 0.0)
 
 
 def threatened(above=5.4, **guard):
-    """A missile of blue 0 at (20.5, 20.5), `above` the centre of red 1, flying north and aimed at it."""
+    """Return a scene with a missile of blue 0 at (20.5, 20.5), `above` the centre of its target red 1, flying north."""
     s = duel(10, "heavy", "heavy").set(1, **guard)
     return s.throw(Weapon.MISSILE, 0, (20.5, 20.5, 2.0 + above), STILL, target=1)
 
@@ -23,16 +23,16 @@ def flies(s, mech=0, which=0):
 
 @pytest.mark.usual
 @pytest.mark.parametrize(("luck", "destroyed"), [(0.0, True), (HITS, True), (MISSES, False), (0.99, False)])
-def test_a_missile_is_destroyed_in_six_of_ten_tries(luck, destroyed):
+def test_interception_succeeds_with_the_catalog_chance(luck, destroyed):
     s = threatened().wait(ams=luck)
     assert flies(s) != destroyed
     assert s.counted("intercepts", 1) == destroyed
-    assert s.state.mechs.cooldown[0, 1].tolist() == [0, 0, 0, 0, 20]  # a try, whether it hits or not
+    assert s.state.mechs.cooldown[0, 1].tolist() == [0, 0, 0, 0, 20]  # set by each try
     assert s.state.mechs.cooldown[0, 0, Timer.AMS] == 0
 
 
 @pytest.mark.parametrize(("above", "tries"), [(5.49, True), (5.51, False)])
-def test_ams_reaches_five_and_a_half_voxels(above, tries):
+def test_ams_range_limits_interception(above, tries):
     s = threatened(above).wait(ams=0.0)
     assert flies(s) != tries
     assert (s.state.mechs.cooldown[0, 1, Timer.AMS] == 20) == tries
@@ -42,7 +42,7 @@ def test_ams_acts_before_the_missile_flies():
     s = threatened(above=-0.5).throw(Weapon.MISSILE, 0, (18.2, 20.5, 2.0), (12.0, 0.0, 0.0), target=1)
     assert s.wait(ams=HITS).value("hp", 1) == 200
     s.throw(Weapon.MISSILE, 0, (18.2, 20.5, 2.0), (12.0, 0.0, 0.0), target=1)
-    assert s.wait(ams=HITS).value("hp", 1) == 160  # the timer is not out yet
+    assert s.wait(ams=HITS).value("hp", 1) == 160  # the AMS is on cooldown
 
 
 def test_a_destroyed_missile_does_not_burst():
@@ -52,7 +52,7 @@ def test_a_destroyed_missile_does_not_burst():
 
 
 @pytest.mark.usual
-def test_one_try_a_second():
+def test_ams_cooldown_limits_tries_per_second():
     s = threatened()
     tries = []
     for _ in range(41):
@@ -63,7 +63,7 @@ def test_one_try_a_second():
 
 
 @pytest.mark.parametrize("guard", [{"hp": 0}, {"heat": 200}, {"fallen": 20}, {"cooldown": 5}])
-def test_only_a_running_heavy_whose_timer_is_out_tries(guard):
+def test_only_a_running_mech_with_a_ready_ams_tries(guard):
     s = threatened(**guard).wait(ams=0.0)
     assert flies(s) and s.counted("intercepts", 1) == 0
 
@@ -79,12 +79,12 @@ def test_only_heavies_carry_ams(hull):
     assert flies(s)
 
 
-def test_own_missiles_are_left_alone():
+def test_own_missiles_are_not_intercepted():
     s = duel(10, "heavy", "heavy").throw(Weapon.MISSILE, 1, (20.5, 20.5, 7.0), STILL, target=0).wait(ams=0.0)
     assert flies(s, mech=1) and not s.state.tally.intercepts.any()
 
 
-def test_comrades_are_guarded_too():
+def test_missiles_aimed_at_teammates_are_intercepted():
     s = battle(("heavy",), ("scout", "heavy")).place(0, 5.5, 5.5).place(1, 35.5, 20.5).place(2, 20.5, 20.5)
     s.throw(Weapon.MISSILE, 0, (20.5, 20.5, 7.0), STILL, target=1).wait(ams=0.0)
     assert not flies(s) and s.counted("intercepts", 2) == 1
@@ -97,7 +97,7 @@ def test_only_missiles_are_shot_down(weapon):
 
 
 def two_missiles(*heights):
-    """Two missiles of blue 0 above red 1."""
+    """Return a scene with two missiles of blue 0 above red 1."""
     s = duel(10, "heavy", "heavy")
     for which, height in enumerate(heights):
         s.throw(Weapon.MISSILE, 0, (20.5, 20.5, height), STILL, target=1, which=which)
@@ -105,7 +105,7 @@ def two_missiles(*heights):
 
 
 @pytest.mark.parametrize(("heights", "down"), [((7.0, 6.9), 1), ((6.9, 7.0), 0), ((7.0, 7.0), 0)])
-def test_the_nearest_missile_is_tried_ties_to_the_first_slot(heights, down):
+def test_nearest_missile_is_intercepted_ties_go_to_the_first_slot(heights, down):
     s = two_missiles(*heights).wait(ams=0.0)
     assert [flies(s, which=which) for which in (0, 1)] == [down != 0, down != 1]
 
@@ -118,7 +118,7 @@ def test_ties_go_to_the_first_shooter():
 
 
 def guarded_twice():
-    """Red 1 and 2 stand 4 apart, a missile of blue 0 between and above them."""
+    """Return a scene with red 1 and red 2, 4 vox apart, and a missile of blue 0 between and above them."""
     s = battle(("heavy",), ("heavy", "heavy")).place(0, 5.5, 5.5).place(1, 20.5, 18.5).place(2, 20.5, 22.5)
     return s.throw(Weapon.MISSILE, 0, (20.5, 20.5, 6.0), STILL, target=1)
 
@@ -134,7 +134,7 @@ def test_an_intercept_is_credited_once(luck, credit):
     assert s.state.mechs.cooldown[0, :, Timer.AMS].tolist() == [0, 20, 20]  # both tried
 
 
-def test_two_guards_destroy_two_missiles_that_are_nearest_each():
+def test_two_ams_each_destroy_their_nearest_missile():
     s = guarded_twice().throw(Weapon.MISSILE, 0, (20.5, 17.5, 4.5), STILL, target=1, which=1)
     s.throw(Weapon.MISSILE, 0, (20.5, 23.5, 4.5), STILL, target=1, which=0).wait(ams=0.0)
     assert [flies(s, which=which) for which in (0, 1)] == [False, False]

@@ -1,4 +1,4 @@
-"""Stability returns, and who loses it lies down for three seconds."""
+"""Stability regenerates, and a mech without stability falls for three seconds."""
 
 import pytest
 import torch
@@ -20,32 +20,32 @@ def alone(**values):
         ({}, 10.0),
         ({"leg_hp": 0}, 5.0),  # 1 - 0.5
         ({"suppressed": 100}, 2.5),  # 1 - 0.75
-        ({"leg_hp": 0, "suppressed": 100}, 1.0),  # 1 - 1.25, but a tenth at least
+        ({"leg_hp": 0, "suppressed": 100}, 1.0),  # 1 - 1.25, but at least a tenth
     ],
 )
-def test_stability_returns_each_second(values, gain):
+def test_stability_regenerates_per_second(values, gain):
     scene = alone(stability=20, **values)
     scene.run(scene.orders(), 20)
     assert scene.value("stability", 0) == pytest.approx(20 + gain, abs=1e-3)
 
 
-def test_timers_run_out_before_footing_looks():
+def test_suppression_timer_counts_down_before_footing():
     scene = alone(stability=20, suppressed=1)
     assert scene.run(scene.orders()).value("stability", 0) == 20.5
 
 
 @pytest.mark.usual
-def test_walking_halves_the_return():
+def test_walking_halves_stability_regeneration():
     scene = alone(stability=20)
     orders = scene.orders((0, Act.FORWARD, 1.0))
-    scene.run(orders)  # it stood still when this substep looked at its footing
+    scene.run(orders)  # footing is updated before the mech starts to walk
     assert scene.value("stability", 0) == pytest.approx(20.5)
     scene.run(orders, 20)
     assert scene.value("stability", 0) == pytest.approx(25.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(("speed", "gain"), [(1.0, 0.5), (1.01, 0.25)])
-def test_walking_is_more_than_one_vox_a_second(speed, gain):
+def test_walking_means_faster_than_steady_vox_per_s(speed, gain):
     scene = alone(stability=20)
     scene.state.mechs.vel[0, 0, 1] = speed
     assert scene.run(scene.orders()).value("stability", 0) == pytest.approx(20 + gain)
@@ -57,12 +57,12 @@ def test_stability_stops_at_its_cap(values, cap):
     assert scene.run(scene.orders()).value("stability", 0) == cap
 
 
-def test_who_loses_its_legs_keeps_half_the_cap_at_most():
+def test_lost_legs_halve_the_stability_cap():
     scene = alone(stability=100, leg_hp=0)
     assert scene.run(scene.orders()).value("stability", 0) == 50
 
 
-def test_a_fall_lasts_sixty_substeps():
+def test_fall_lasts_fall_s():
     scene = alone(stability=0)
     orders = scene.orders((0, Act.FORWARD, 1.0), (0, Act.YAW_RATE, 1.0), (0, Act.TERTIARY, 1.0))
     scene.run(orders)
@@ -80,7 +80,7 @@ def test_a_fall_lasts_sixty_substeps():
     assert scene.pos(0)[0] > 10.5 and scene.counted("shots", 0) == 1
 
 
-def test_a_legged_mech_stands_up_with_half_of_half():
+def test_mech_without_legs_stands_up_with_risen_share_of_its_cap():
     scene = alone(stability=0, fallen=1, leg_hp=0)
     assert scene.run(scene.orders()).value("stability", 0) == 25
 
@@ -99,12 +99,12 @@ def test_gravity_pulls_a_fallen_mech():
     assert scene.bottom(0) == pytest.approx(0)
 
 
-def test_the_dead_do_not_fall():
+def test_dead_mechs_do_not_fall():
     scene = alone(hp=0, stability=0)
     assert scene.run(scene.orders(), 3).value("fallen", 0) == 0
 
 
-def test_who_falls_in_the_air_falls_from_rest():
+def test_knockdown_in_the_air_resets_the_velocity():
     scene = alone(stability=0).place(0, 20, 20, bottom=10)
     scene.state.mechs.vel[0, 0] = torch.tensor([3.0, 2.0, 5.0])
     rules = scene.sim_model.rules

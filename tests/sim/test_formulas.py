@@ -1,4 +1,4 @@
-"""The arithmetic that both forms of a decision take from one place."""
+"""Formulas that the dense form and the loops share."""
 
 import inspect
 
@@ -16,7 +16,7 @@ CONSTANTS = {"one": 1.0, "half": 0.5}
 
 
 def numbers_for(function):
-    """float32 numbers of each argument, 500 of each."""
+    """Return 500 float32 values for each argument."""
     generator = np.random.default_rng(3)
     return [
         np.full(500, CONSTANTS[name], np.float32) if name in CONSTANTS else generator.random(500, np.float32) * 8
@@ -25,7 +25,7 @@ def numbers_for(function):
 
 
 @pytest.mark.parametrize("function", FORMULAS, ids=lambda function: function.__name__)
-def test_tensors_and_numbers_give_the_same_bits(function):
+def test_tensors_and_scalars_give_the_same_bits(function):
     numbers = numbers_for(function)
     of_tensors = function(*map(torch.from_numpy, numbers))
     one_by_one = [function(*row) for row in zip(*numbers, strict=True)]
@@ -35,8 +35,8 @@ def test_tensors_and_numbers_give_the_same_bits(function):
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 @pytest.mark.parametrize("function", FORMULAS, ids=lambda function: function.__name__)
-def test_no_formula_leaves_float32_in_a_loop(function):
-    """A number that a formula named by itself would be a float64, and all that it meets."""
+def test_formulas_return_float32_in_a_loop(function):
+    """A numeric literal in a formula would be float64, and so would all results computed from it."""
     import numba
 
     compiled = numba.njit(function)
@@ -48,11 +48,11 @@ def test_no_formula_leaves_float32_in_a_loop(function):
     assert np.array(found, np.float32).tolist() == [float(value) for value in function(*map(torch.from_numpy, numbers))]
 
 
-def test_a_shot_falls_by_the_square_of_its_time():
+def test_drop_grows_with_the_square_of_time():
     assert formulas.drop(2.0, 4.9) == pytest.approx(19.6)
 
 
-def test_a_frame_is_left_as_it_is_entered():
+def test_out_of_frame_inverts_into_frame():
     cos, sin = 0.6, 0.8
     assert geometry.into_frame(3.0, 4.0, cos, sin) == pytest.approx((5.0, 0.0))
     assert geometry.out_of_frame(5.0, 0.0, cos, sin) == pytest.approx((3.0, 4.0))

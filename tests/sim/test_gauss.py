@@ -1,4 +1,4 @@
-"""Gauss rifles. A heavy's muzzle is at 2 + 0.8 * 2 = 3.6; 40 vox/s are 2 a substep, and g takes 0.4905 vox/s in one."""
+"""Gauss rifles. A heavy's muzzle is at 2 + 0.8 * 2 = 3.6. Per substep a slug flies 2 vox and loses 0.4905 vox/s."""
 
 import math
 
@@ -22,16 +22,16 @@ def fire_at(range_vox, **settings):
 
 def test_a_gauss_leads_for_its_drop():
     pos, vel, ttl = fire_at(16).shot(Weapon.GAUSS, 0)
-    # (16, 0, -1.6) is 16.0798 long: t = 0.401995, drop 9.81 / 2 * t^2 = 0.79266, so it aims along (16, 0, -0.80734).
+    # |(16, 0, -1.6)| = 16.0798: t = 0.401995, drop = 9.81 / 2 * t^2 = 0.79266, so the aim is (16, 0, -0.80734).
     long = math.hypot(16, 0.80734)
     assert pos == pytest.approx([10.5, 20.5, 3.6])
     assert vel == pytest.approx([40 * 16 / long, 0, -40 * 0.80734 / long], abs=1e-3)
     assert ttl == 10
 
 
-def test_a_gauss_always_fires_and_costs_fifteen_heat_every_four_seconds():
+def test_gauss_fires_without_target_once_per_cooldown():
     s = fire_at(25)
-    assert s.shot(Weapon.GAUSS, 0)[1] == [40, 0, 0]  # nobody in range: level and straight ahead
+    assert s.shot(Weapon.GAUSS, 0)[1] == [40, 0, 0]  # no target in range: horizontal and straight ahead
     assert s.value("heat", 0) == 15 and s.state.mechs.cooldown[0, 0, Timer.KINETIC] == 80
     assert s.run(s.orders(GAUSS)).state.mechs.cooldown[0, 0, Timer.KINETIC] == 79
     s.state.mechs.cooldown[0, 0, Timer.KINETIC] = 3
@@ -43,7 +43,7 @@ def test_a_gauss_always_fires_and_costs_fifteen_heat_every_four_seconds():
     ("bearing_rad", "focus", "aims"),
     [(0.09, {}, True), (0.11, {}, False), (-0.19, {0: 1}, True), (-0.21, {0: 1}, False)],
 )
-def test_a_gauss_aims_at_what_is_nearly_ahead(bearing_rad, focus, aims):
+def test_gauss_aims_at_targets_within_a_small_bearing(bearing_rad, focus, aims):
     s = duel(15, "heavy", "heavy").set(0, yaw=bearing_rad)
     vel = s.run(s.orders(GAUSS, focus=focus)).shot(Weapon.GAUSS, 0)[1]
     assert (vel[1] == pytest.approx(0, abs=1e-4)) == aims
@@ -51,7 +51,7 @@ def test_a_gauss_aims_at_what_is_nearly_ahead(bearing_rad, focus, aims):
 
 
 @pytest.mark.parametrize(("range_vox", "aims"), [(19.99, True), (20.01, False)])
-def test_a_gauss_aims_within_twenty_voxels(range_vox, aims):
+def test_gauss_aims_within_its_range(range_vox, aims):
     assert (fire_at(range_vox).shot(Weapon.GAUSS, 0)[1][2] != 0) == aims
 
 
@@ -69,14 +69,14 @@ def test_a_slug_falls():
 
 @pytest.mark.usual
 @pytest.mark.parametrize("range_vox", [6.0, 12.0, 19.0])
-def test_the_lead_makes_up_for_the_fall(range_vox):
+def test_lead_compensates_the_drop(range_vox):
     s = fire_at(range_vox)
     s.wait(10)
     assert s.value("hp", 1) == 150 and s.counted("hits", 0, Weapon.GAUSS) == 1
 
 
-def test_a_slug_takes_fifty_hp_and_sixty_of_stability():
-    s = fire_at(8).wait(4)  # the sphere of radius 2 begins after 6.16 vox: in the fourth substep of flight
+def test_slug_deals_its_damage_and_stability_loss():
+    s = fire_at(8).wait(4)  # the sphere of radius 2 starts after 6.16 vox, in the fourth substep of flight
     assert s.value("hp", 1) == 150
     assert s.value("stability", 1) == 40
     assert (s.counted("hits", 0, Weapon.GAUSS), s.counted("damage", 0)) == (1, 50)
@@ -89,18 +89,18 @@ def test_two_slugs_knock_a_mech_down():
     s.run(s.orders(GAUSS, (1, Act.TERTIARY, 1.0), focus={0: 2, 1: 2}))
     s.wait(4)
     assert (s.value("hp", 2), s.value("stability", 2), s.value("fallen", 2)) == (100, 0, 0)
-    assert s.wait().value("fallen", 2) == 60  # its footing looks in the next substep
+    assert s.wait().value("fallen", 2) == 60  # footing is updated in the next substep
     assert s.counted("falls", 2) == 1
     assert s.wait(30).counted("falls", 2) == 1
 
 
-def test_from_behind_a_slug_takes_ninety_of_stability():
+def test_slug_from_behind_removes_rear_factor_times_stability():
     s = duel(8, "heavy", "heavy").set(1, yaw=0)
     s.run(s.orders(GAUSS)).wait(4)
     assert (s.value("hp", 1), s.value("stability", 1)) == (125, 10)
 
 
-def test_a_slug_is_spent_at_the_floor():
+def test_slug_ends_at_the_floor():
     s = duel(25, "heavy", "heavy").throw(Weapon.GAUSS, 0, (12.5, 30.5, 3.0), (20.0, 0.0, -30.0)).wait()
-    assert s.shot(Weapon.GAUSS, 0)[2] == 49  # at 1.48
+    assert s.shot(Weapon.GAUSS, 0)[2] == 49  # at z = 1.48
     assert s.wait().shot(Weapon.GAUSS, 0)[2] == 0

@@ -1,4 +1,4 @@
-"""What the ground does. A medium: 150 hp, dissipation 11 /s."""
+"""Heat and damage of ground materials. A medium has 150 hp and dissipates 11 heat points per second."""
 
 import pytest
 from builders import duel
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.quick
 
 
 def standing_in(material, hull="medium", **values):
-    """A mech at (10.5, 20.5) in a pool of `material`, nobody near."""
+    """Return a scene with a mech at (10.5, 20.5) in a pool of `material`, far from other mechs."""
     return duel(25, hull, "medium", (5, 16, 15, 26, 0, 1, material)).set(0, **values)
 
 
@@ -24,7 +24,7 @@ def standing_in(material, hull="medium", **values):
         (Material.DIRT, 50 - 11, 150),
     ],
 )
-def test_one_second_on_the_ground(material, heat, hp):
+def test_heat_and_damage_per_second_of_each_material(material, heat, hp):
     scene = standing_in(material, heat=50)
     scene.run(scene.orders(), 20)
     assert scene.value("heat", 0) == pytest.approx(heat, abs=1e-3)
@@ -47,7 +47,7 @@ def test_water_slows():
     assert scene.vel(0)[0] == pytest.approx(5.5 * 0.6 * 0.98)
 
 
-def test_the_ground_acts_under_the_middle_of_the_hull():
+def test_material_under_the_hull_centre_counts():
     scene = standing_in(Material.LAVA)
     scene.place(0, 16.1, 20.5).run(scene.orders())  # its left half hangs over lava, its centre does not
     assert scene.value("hp", 0) == 150
@@ -55,13 +55,13 @@ def test_the_ground_acts_under_the_middle_of_the_hull():
     assert scene.value("hp", 0) == 149.75
 
 
-def test_who_flies_over_lava_does_not_burn():
+def test_mech_above_lava_does_not_burn():
     scene = standing_in(Material.LAVA).place(0, 10.5, 20.5, bottom=1.2)
     scene.run(scene.orders())
     assert (scene.value("hp", 0), scene.value("heat", 0)) == (150, 0)
 
 
-def test_lava_kills_and_nobody_is_credited():
+def test_death_by_lava_is_not_credited():
     scene = standing_in(Material.LAVA, hp=0.2)
     scene.run(scene.orders((0, Act.FORWARD, 1.0)))
     assert scene.value("hp", 0) == 0
@@ -69,7 +69,7 @@ def test_lava_kills_and_nobody_is_credited():
     assert scene.state.tally.kills.sum() == scene.state.tally.team_kills.sum() == 0
 
 
-def test_the_dead_do_not_burn():
+def test_dead_mechs_do_not_burn():
     scene = standing_in(Material.LAVA, hp=0, heat=0)
     scene.run(scene.orders(), 3)
     assert (scene.value("hp", 0), scene.value("heat", 0)) == (0, 0)

@@ -1,4 +1,4 @@
-"""What holds at every moment of random battles on generated maps: one long rollout, looked at from many sides."""
+"""Invariants of random battles on generated maps, checked on one long rollout."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -17,22 +17,22 @@ from echelon.sim.terrain import material_at
 
 BATTLES, DECISIONS = 20, 160
 TOUCH = 1e-4
-"""Rounding that may push two boxes into each other, vox."""
+"""Maximum overlap of two boxes by rounding, vox."""
 ROUNDING = 1e-6
 PARTS = ("mechs", "shots", "clouds", "tally", "map_id", "score", "focus_slots")
-"""What is kept of every state; the terrain is written in place and looked at by itself."""
+"""Recorded parts of every state. The terrain changes in place, so it is checked separately."""
 GROUND_EVERY = 40
-"""Decisions between two looks at all of the terrain."""
+"""Number of decisions between two checks of the whole terrain."""
 
 
 def stacked(states):
-    """Parts of states, `[T, B, ...]` each."""
+    """Stack parts of states to `[T, B, ...]`."""
     return SimpleNamespace(**{part: torch.stack([getattr(state, part) for state in states]) for part in PARTS})
 
 
 @pytest.fixture(scope="module")
 def battles():
-    """Before and after every decision: parts of states `[T, B, ...]`, what was observed, and the ground after it."""
+    """Record parts of the states `[T, B, ...]` before and after every decision, observations and the terrain."""
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=32), BATTLES, "cpu", seed=11)
     generator = torch.Generator().manual_seed(5)
     td, before, after, steps, solid, ground = env.reset(), [], [], [], [], []
@@ -53,20 +53,20 @@ def battles():
         after=stacked(after),
         next=torch.stack(steps),
         solid=torch.stack(solid),  # [T, B, Y, X]
-        ground=ground,  # states as they were
+        ground=ground,  # copies of states
     )
 
 
 def quiet(battles):
-    """`[T, B]` bool: no missile and no slug flew in the decision, so nothing splashed."""
+    """`[T, B]` bool: no missile and no slug was in flight in the decision, so there was no splash."""
     span = slice(0, battles.roster.bursts.count)
     fired = battles.after.tally.shots - battles.before.tally.shots
     fires = fired[..., [int(Weapon.MISSILE), int(Weapon.GAUSS)]].flatten(2).any(-1)
     return ~fires & ~(battles.before.shots.ttl[..., span] > 0).any(-1)
 
 
-def test_a_lot_happens(battles):
-    """The rollout is worth looking at: mechs fight, fall, overheat, lose legs and die, battles end."""
+def test_rollout_contains_all_kinds_of_events(battles):
+    """Mechs fight, fall, overheat, lose legs and die, and battles end, so the invariants are not trivial."""
     mechs, tally = battles.after.mechs, battles.after.tally
     assert (tally.kills - battles.before.tally.kills).sum() > 50
     assert (mechs.fallen > 0).any() and mechs.legged.any() and (mechs.suppressed > 0).any()
@@ -84,14 +84,14 @@ def test_a_lot_happens(battles):
 
 
 @pytest.mark.requirement("R50")
-def test_nothing_is_ever_not_a_number(battles):
+def test_all_values_are_finite(battles):
     parts = [battles.after.mechs, battles.after.shots, battles.after.clouds, battles.after.tally, battles.next]
     for name, value in (item for part in parts for item in part.items(True, True)):
         assert value.isfinite().all(), name
 
 
 @pytest.mark.parametrize(("stream", "features"), [("contacts", layout.CONTACT), ("ego", layout.EGO)])
-def test_every_feature_is_within_its_range(battles, stream, features):
+def test_every_feature_is_within_its_bounds(battles, stream, features):
     low, high = layout.bounds(features)
     names = [f.name for f in features for _ in range(f.width)]
     for group in ("blue", "red"):
@@ -123,7 +123,7 @@ def test_hulls_never_overlap(battles):
 
 
 def test_hulls_never_enter_terrain(battles):
-    """Terrain as the battle has changed it: broken walls may be walked through, solid wrecks not."""
+    """The current terrain counts: mechs can walk through broken walls, but not through solid wrecks."""
     mechs, solid = battles.after.mechs, battles.solid.numpy()
     half = battles.roster.half_size.numpy()
     low, high = mechs.pos.numpy() - half + TOUCH, mechs.pos.numpy() + half - TOUCH
@@ -138,8 +138,8 @@ def test_hulls_never_enter_terrain(battles):
     assert not (inside & mechs.alive.numpy()).any(), np.argwhere(inside & mechs.alive.numpy())[:5]
 
 
-def test_terrain_is_the_map_less_what_broke_plus_what_fell(battles):
-    """Every column and every voxel's wear agree with what the voxel is made of."""
+def test_terrain_is_the_map_without_broken_voxels_plus_wrecks(battles):
+    """Every bit column and the damage of every voxel agree with the voxel's material."""
     maps = battles.env.sim_model.maps
     size_z, size_y, size_x = maps.material.shape[1:]
     solid, opaque, hp = (
@@ -162,10 +162,10 @@ def test_terrain_is_the_map_less_what_broke_plus_what_fell(battles):
         assert not ground.damage[~solid[now]].any() and not ground.damage[hp[now].isinf()].any()
 
 
-def test_the_dead_leave_their_wrecks_within_a_decision(battles):
+def test_wrecks_are_laid_within_a_decision(battles):
     before, after = battles.before.mechs, battles.after.mechs
     waits = ~before.alive & ~before.wrecked
-    few = waits.sum(-1, keepdim=True) <= 5  # one a substep
+    few = waits.sum(-1, keepdim=True) <= 5  # one per substep
     assert after.wrecked[waits & few].all()
     assert not (after.wrecked & after.alive).any()
     assert (after.wrecked >= before.wrecked).all()
@@ -182,7 +182,7 @@ def test_heat_hp_and_stability_stay_within_their_limits(battles):
     assert (mechs.hp >= 0).all() and (mechs.hp <= roster.hp).all()
     assert (mechs.leg_hp >= 0).all() and (mechs.leg_hp <= roster.leg_hp).all()
     assert (mechs.stability >= 0).all() and (mechs.stability <= 100).all()
-    # Those who lost their legs in this decision come down to half the cap with their next footing.
+    # A mech that lost its legs in this decision is clamped to half the cap in the next footing update.
     legged_before = battles.before.mechs.legged & mechs.alive & (battles.before.mechs.fallen == 0)
     assert (mechs.stability[legged_before] <= 50).all()
     assert (mechs.fallen >= 0).all() and (mechs.fallen <= 60).all()
@@ -193,7 +193,7 @@ def test_heat_hp_and_stability_stay_within_their_limits(battles):
     assert ((length == 0) | ((length - 1).abs() < 1e-5)).all()
 
 
-def test_paint_is_laid_by_the_pack_it_belongs_to(battles):
+def test_painter_belongs_to_the_pack_of_the_paint(battles):
     mechs, roster = battles.after.mechs, battles.roster
     assert (mechs.paint >= 0).all() and (mechs.paint <= 100).all()
     marked = mechs.paint > 0
@@ -222,7 +222,7 @@ def test_shots_and_clouds_stay_within_their_lifetimes(battles):
     assert (clouds.ttl >= 0).all() and (clouds.ttl <= 200).all()
 
 
-def test_nobody_heals_and_the_dead_stay_dead(battles):
+def test_hp_never_rises_and_dead_mechs_stay_dead(battles):
     before, after = battles.before.mechs, battles.after.mechs
     assert (after.hp <= before.hp).all() and (after.leg_hp <= before.leg_hp).all()
     assert not (after.alive & ~before.alive).any()
@@ -232,7 +232,7 @@ def test_nobody_heals_and_the_dead_stay_dead(battles):
     assert (fired[dead] == 0).all()
 
 
-def test_every_death_is_a_kill_or_nobodys(battles):
+def test_every_death_is_a_kill_or_uncredited(battles):
     """Kills equal the deaths that weapons caused; the rest burned."""
     before, after = battles.before, battles.after
     died = before.mechs.alive & ~after.mechs.alive
@@ -242,17 +242,17 @@ def test_every_death_is_a_kill_or_nobodys(battles):
     assert (burned >= 0).all()
     shot = (died & (after.mechs.under_fire > 0)).sum(-1)
     assert (kills + own <= shot).all()
-    assert (own[quiet(battles)] == 0).all()  # only splash harms one's own team
+    assert (own[quiet(battles)] == 0).all()  # only splash damages the own team
     assists = (after.tally.assists - before.tally.assists).sum(-1)
     assert (assists <= kills).all()
 
 
-def test_damage_dealt_is_hp_lost_but_for_burns_and_friendly_splash(battles):
+def test_damage_dealt_equals_hp_lost_except_burns_and_friendly_splash(battles):
     before, after = battles.before, battles.after
     lost = (before.mechs.hp - after.mechs.hp).sum(-1)
     dealt = (after.tally.damage - before.tally.damage).sum(-1)
     assert (dealt <= lost + 1e-2).all()
-    # Ten mechs burn 5 hp/s at most, for 0.25 s.
+    # Ten mechs burn at most 5 hp/s, for 0.25 s.
     assert (lost - dealt <= 10 * 5 * 0.25 + 1e-2)[quiet(battles)].all()
 
 
@@ -268,13 +268,13 @@ def test_tallies_only_grow(battles):
     assert (battles.after.score >= battles.before.score).all()
 
 
-def test_nobody_outruns_its_hull(battles):
-    """Between decisions a mech walks at most its top speed for 0.25 s, damped by 0.98."""
+def test_speed_is_at_most_that_of_the_hull(battles):
+    """In a decision a mech walks at most 0.25 s at its top speed, damped by 0.98."""
     way = (battles.after.mechs.pos - battles.before.mechs.pos)[..., :2].norm(dim=-1)
     assert (way <= battles.roster.max_speed * 0.98 * 0.25 + 1e-3).all()
 
 
-def test_slots_name_hostiles(battles):
+def test_focus_slots_contain_enemies(battles):
     slots, roster = battles.after.focus_slots, battles.roster
     named = slots >= 0
     is_red = roster.is_red[slots.clamp_min(0)]

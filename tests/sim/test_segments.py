@@ -1,4 +1,4 @@
-"""The first voxel a segment enters: against an independent march, and the loop against the dense form."""
+"""The first blocking voxel of a segment, compared with an independent voxel march, and loop against dense form."""
 
 import math
 
@@ -26,7 +26,7 @@ SEGMENTS = 512
 
 
 def march(blocks, start, end, past_end):
-    """Share of the way at which a segment enters its first blocking voxel, infinity for none.
+    """Return the fraction at which a segment enters its first blocking voxel, infinity for none.
 
     A sequential grid march (Amanatides & Woo 1987) in plain Python, cell by cell; blocks is [Z, Y, X] bool.
     """
@@ -54,7 +54,7 @@ def march(blocks, start, end, past_end):
 
 @pytest.fixture(scope="module")
 def rays():
-    """Generated maps, and segments between random points of each, most of them at hull height."""
+    """Return generated maps, and segments between random points of each, most of them at hull height."""
     config = SMALL
     maps = make_maps(config, build_roster(config, CPU), torch.arange(MAPS) + 500)
     generator = torch.Generator().manual_seed(1)
@@ -64,7 +64,7 @@ def rays():
 
 @pytest.mark.usual
 @pytest.mark.parametrize(("fact", "past_end"), [("opaque", False), ("solid", True)])
-def test_first_hits_are_those_of_a_march(rays, fact, past_end):
+def test_first_hits_equal_those_of_a_voxel_march(rays, fact, past_end):
     maps, start, end = rays
     table = np.array([getattr(MATERIALS[m], fact) for m in Material])
     blocks = table[maps.material.numpy()]
@@ -75,7 +75,7 @@ def test_first_hits_are_those_of_a_march(rays, fact, past_end):
     ]
     wanted = torch.tensor(wanted).view(MAPS, RAYS)
     found = first_hit(getattr(maps, fact), start, end, REACH, past_end)
-    assert 0.2 < wanted.isfinite().float().mean() < 0.95  # both answers are common
+    assert 0.2 < wanted.isfinite().float().mean() < 0.95  # both results are common
     assert (found.isinf() != wanted.isinf()).sum() == 0
     hit = wanted.isfinite()
     assert (found[hit] - wanted[hit]).abs().max() < 1e-5
@@ -89,7 +89,7 @@ def test_a_line_is_the_same_in_both_directions(rays):
 
 
 @pytest.mark.parametrize("reach", [1.25, 3.0, 12.0])
-def test_reach_bounds_the_work_and_not_the_answer(rays, reach):
+def test_larger_reach_does_not_change_the_result(rays, reach):
     maps, start, end = rays
     short = start + (end - start) * (reach / (end - start).norm(dim=-1, keepdim=True)) * 0.999
     short[:, ::2] = short[:, ::2].floor() + 0.5  # and some ends in the middle of a cell
@@ -101,7 +101,7 @@ def test_reach_bounds_the_work_and_not_the_answer(rays, reach):
 
 
 def along_x(x0, x1, wall, past_end=False, reach=20.0):
-    """First hit of a level segment of duel ground with one SOLID voxel column at cell x = `wall`."""
+    """Return the first hit of a horizontal segment on open ground with one SOLID column at cell x = `wall`."""
     s = duel(20, "medium", "scout", (wall, wall + 1, 5, 6, 0, 4, Material.SOLID))
     start, end = torch.tensor([[[x0, 5.5, 1.5]]]), torch.tensor([[[x1, 5.5, 1.5]]])
     return first_hit(s.state.terrain.solid, start, end, reach, past_end).item()
@@ -118,13 +118,13 @@ def test_the_end_cells_are_not_tested():
     assert along_x(2.5, 10.5, 10, past_end=True) == pytest.approx(7.5 / 8)
 
 
-def test_a_segment_within_one_cell_meets_nothing():
+def test_segment_within_one_cell_hits_nothing():
     assert along_x(10.2, 10.8, 10, past_end=True) == math.inf
 
 
-def test_whole_coordinates_read_the_same_both_ways():
+def test_integer_coordinates_give_the_same_result_in_both_directions():
     assert along_x(8.0, 13.0, 10) == pytest.approx(0.4)
-    assert along_x(13.0, 8.0, 12) == 0  # it starts in cell 13 and enters 12 at once
+    assert along_x(13.0, 8.0, 12) == 0  # it starts in cell 13 and enters 12 immediately
     assert along_x(13.0, 8.0, 13) == math.inf
     assert along_x(8.0, 13.0, 13) == along_x(13.0, 8.0, 8) == math.inf
 
@@ -144,7 +144,7 @@ def test_beyond_the_map_nothing_blocks():
         (-1, 1),
     ],
 )
-def test_an_exact_diagonal_meets_the_cells_it_crosses(direction):
+def test_exact_diagonal_enters_the_crossed_cells(direction):
     s = duel(20, "medium", "scout", (12, 13, 12, 13, 0, 4, Material.SOLID))
     way = 4.0 * torch.tensor([*direction, 0.0])
     middle = torch.tensor([12.5, 12.5, 1.5])
@@ -153,8 +153,8 @@ def test_an_exact_diagonal_meets_the_cells_it_crosses(direction):
 
 
 @pytest.mark.parametrize(("first", "second", "third"), [(2.75, 4.0, 5.25), (6.25, 5.0, 3.75)])
-def test_a_flight_in_steps_that_end_on_a_plane_meets_a_thin_wall(first, second, third):
-    """A wall one voxel thick at x = 4, met from either side by two steps of 1.25 that part on its face."""
+def test_flight_with_steps_that_end_on_a_plane_hits_a_thin_wall(first, second, third):
+    """Two steps of 1.25 vox, which meet on the face of a wall one voxel thick at x = 4, hit it from both sides."""
     s = duel(20, "heavy", "heavy", (4, 5, 0, 40, 0, 5, Material.SOLID))
     hits = []
     for start, end in ((first, second), (second, third)):
@@ -169,7 +169,7 @@ def maps():
 
 
 def segments(spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Segments about the map, some of them over its border, some along an axis, some on the faces of voxels."""
+    """Return segments on the map, some across its border, some along an axis, some on the faces of voxels."""
     generator = torch.Generator().manual_seed(seed)
     size = torch.tensor([64.0, 64.0, 20.0])
     start = torch.rand(BATTLES, SEGMENTS, 3, generator=generator) * size
@@ -210,14 +210,14 @@ def test_the_loop_returns_the_bits_of_the_dense_form(maps, spread, past_end):
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 @pytest.mark.parametrize("reach", [1.25, 3.0, 12.0])
-def test_segments_longer_than_the_reach_are_looked_along_as_far(maps, reach):
+def test_segments_longer_than_the_reach_are_cut_off(maps, reach):
     start, end = segments(0.3, 5)
     found = first_hit(maps.solid, start, end, reach, past_end=False)
     assert torch.equal(found, first_hit_in_loops(maps.solid, start, end, reach, past_end=False))
 
 
 @pytest.mark.usual
-def test_whether_and_where_agree_and_nobody_else_is_answered(maps):
+def test_is_blocked_agrees_with_first_hit_and_honours_the_mask(maps):
     start, end = segments(0.5, 9)
     asked = torch.rand(BATTLES, SEGMENTS, generator=torch.Generator().manual_seed(1)) < 0.5
     everywhere = first_hit(maps.opaque, start, end, 100.0, past_end=False)
@@ -246,7 +246,7 @@ def each_cleared(opaque, solid, x, y, z, start, end, flew, planes):
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_the_loop_clears_the_leaves_of_the_dense_form():
+def test_loop_clears_the_same_foliage_as_the_dense_form():
     env, (muzzle, *ways) = shots_through_a_jungle()
     solid, grown = env.state.terrain.solid, env.state.terrain.opaque
     by_loop, dense = grown.clone(), grown.clone()

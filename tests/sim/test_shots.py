@@ -1,4 +1,4 @@
-"""Shots in flight: 25 vox/s are 1.25 vox a substep, for 10 substeps."""
+"""Shots in flight. A shot flies 1.25 vox per substep, for 10 substeps."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ CANNON = (0, Act.TERTIARY, 1.0)
 
 
 def first_hit_at(s, mech, substeps=14):
-    """The substep in which `mech` loses hp after one shot of blue 0; None if it never does."""
+    """Return the substep in which `mech` loses hp after one shot of blue 0; None if it never does."""
     hp = s.value("hp", mech)
     for i in range(substeps):
         s.run(s.orders(CANNON) if i == 0 else s.orders())
@@ -28,8 +28,8 @@ def first_hit_at(s, mech, substeps=14):
 
 
 def test_a_shot_hits_the_sphere_of_its_target():
-    # Muzzle to centre is (8, 0, -1.2), 8.09 long. The sphere of a medium (1.5) begins after 6.59 vox: in the
-    # sixth substep of flight, which covers 6.25 to 7.5.
+    # From muzzle to centre it is (8, 0, -1.2), of length 8.09. The sphere of a medium (radius 1.5) starts after
+    # 6.59 vox, in the sixth substep of flight, which covers 6.25 to 7.5.
     s = duel(8, "medium", "medium")
     assert first_hit_at(s, 1) == 6
     assert s.value("hp", 1) == 150 - 8
@@ -41,7 +41,7 @@ def test_a_shot_hits_the_sphere_of_its_target():
 
 
 @pytest.mark.usual
-def test_suppression_lasts_1_2_seconds():
+def test_suppression_lasts_suppress_s():
     s = duel(8, "medium", "medium")
     first_hit_at(s, 1)
     s.run(s.orders(), 23)
@@ -49,7 +49,7 @@ def test_suppression_lasts_1_2_seconds():
     assert s.run(s.orders()).value("suppressed", 1) == 0
 
 
-def test_a_shot_flies_ten_substeps():
+def test_shot_flies_for_its_lifetime():
     s = duel(25, "medium", "medium")
     s.run(s.orders(CANNON))
     s.run(s.orders(), 9)
@@ -68,14 +68,14 @@ def test_solid_terrain_stops_a_shot(material, stops):
     assert (first_hit_at(s, 1) is None) == stops
 
 
-def test_terrain_behind_the_target_does_not_save_it():
+def test_terrain_behind_the_target_does_not_stop_the_shot():
     s = duel(8, "medium", "medium", (20, 21, 18, 24, 1, 6, Material.SOLID))
     assert first_hit_at(s, 1) == 6
 
 
 @pytest.mark.usual
-def test_a_wall_met_before_the_target_in_one_substep_saves_it():
-    # The fifth substep of flight covers x = 15.8 to 17.1: the wall at 16, and the sphere at 17.
+def test_wall_before_the_target_stops_the_shot_in_the_same_substep():
+    # The fifth substep of flight covers x = 15.8 to 17.1, with the wall at 16 and the sphere at 17.
     def hit(*boxes):
         return first_hit_at(duel(8, "medium", "medium", *boxes).place(0, 10.9, 20.5), 1)
 
@@ -111,7 +111,7 @@ def test_a_shot_passes_through_its_own_team():
     assert s.value("hp", 1) == 200
 
 
-def test_a_shot_passes_through_the_dead():
+def test_shot_passes_through_dead_mechs():
     config = dataclasses.replace(SMALL, blue=("medium",), red=("heavy", "heavy"))
     s = scene(config).place(0, 10.5, 20.5).place(1, 15.5, 20.5).place(2, 20.5, 20.5).set(1, hp=0)
     assert first_hit_at(s, 2) is not None
@@ -124,7 +124,7 @@ def test_a_shot_outlives_its_shooter():
     assert s.value("hp", 1) == 142 and s.counted("hits", 0, Weapon.AUTOCANNON) == 1
 
 
-def test_an_aimed_shot_misses_who_walks_away():
+def test_aimed_shot_misses_a_target_that_walks_away():
     s = duel(10, "medium", "scout").place(1, 20.5, 20.5, yaw=1.5708)
     s.run(s.orders(CANNON, (1, Act.FORWARD, 1.0)))
     s.run(s.orders((1, Act.FORWARD, 1.0)), 10)

@@ -1,4 +1,4 @@
-"""Smoke: 15 vox/s are 0.75 a substep; launched from the hull's top, a medium's at z = 3, level."""
+"""Smoke shots fly 0.75 vox per substep, horizontally, from the top of the hull, which is at z = 3 for a medium."""
 
 import math
 
@@ -15,7 +15,7 @@ SMOKE = (0, Act.SPECIAL, 1.0)
 
 
 def wait_for_cloud(s, mech=0):
-    """Substeps until a mech's smoke shot becomes a cloud, and where that is."""
+    """Return the substeps until a mech's smoke shot becomes a cloud, and the position of the cloud."""
     for i in range(60):
         if s.clouds(mech):
             return i, s.clouds(mech)[0][0]
@@ -23,7 +23,7 @@ def wait_for_cloud(s, mech=0):
     raise AssertionError("no cloud")
 
 
-def test_smoke_flies_level_from_the_hulls_top():
+def test_smoke_flies_horizontally_from_the_top_of_the_hull():
     s = duel(25, "medium", "scout").place(0, 10.5, 20.5, yaw=math.pi / 2)
     s.run(s.orders(SMOKE))
     pos, vel, ttl = s.shot(Weapon.SMOKE, 0)
@@ -55,14 +55,14 @@ def test_smoke_ends_its_flight_above_the_focus_target():
 
 
 @pytest.mark.parametrize(("x", "aims"), [(30.4, True), (30.6, False)])
-def test_smoke_is_aimed_within_twenty_voxels(x, aims):
+def test_smoke_is_aimed_within_its_range(x, aims):
     s = duel(10, "medium", "medium").place(0, 10.5, 20.5, yaw=0.5).place(1, x, 20.5)
     s.run(s.orders(SMOKE, focus={0: 1}))
     assert (s.shot(Weapon.SMOKE, 0)[1][1] == pytest.approx(0, abs=1e-4)) == aims
 
 
 @pytest.mark.parametrize(("bearing_deg", "aims"), [(89, True), (-89, True), (91, False)])
-def test_smoke_is_aimed_within_an_arc_of_180_degrees(bearing_deg, aims):
+def test_smoke_is_aimed_within_its_arc(bearing_deg, aims):
     s = duel(10, "medium", "medium").set(0, yaw=math.radians(bearing_deg))
     s.run(s.orders(SMOKE, focus={0: 1}))
     assert (s.shot(Weapon.SMOKE, 0)[1][0] == pytest.approx(15)) == aims
@@ -89,12 +89,12 @@ def test_smoke_bursts_against_an_enemy_and_does_not_hurt_it():
     s = duel(8, "medium", "heavy")
     s.run(s.orders(SMOKE))
     substeps, where = wait_for_cloud(s)
-    # 1 above the centre of a sphere of radius 2: it is entered sqrt(3) before the middle, after 6.27 vox.
+    # The shot flies 1 above the centre of a sphere of radius 2. It enters it sqrt(3) before the middle, after 6.27 vox.
     assert substeps == 9 and where == pytest.approx([18.5 - math.sqrt(3), 20.5, 3], abs=0.01)
     assert (s.value("hp", 1), s.value("stability", 1), s.value("under_fire", 1)) == (200, 100, 0)
 
 
-def test_a_cloud_hangs_for_ten_seconds():
+def test_cloud_lasts_cloud_s():
     s = duel(25, "medium", "scout").throw(Weapon.SMOKE, 0, (20.5, 30.5, 3.0), (0.0, 15.0, 0.0), ttl=1).wait()
     assert s.clouds(0) == [(pytest.approx([20.5, 31.25, 3]), 200)]
     assert s.smoke(0, 20.5, 31.25, 3.0, ttl=2).wait().clouds(0)[0][1] == 1
@@ -102,10 +102,10 @@ def test_a_cloud_hangs_for_ten_seconds():
 
 
 @pytest.mark.usual
-def test_a_mech_has_three_clouds_at_most():
+def test_slots_limit_clouds_per_mech():
     s = duel(25, "medium", "scout", (14, 15, 15, 26, 1, 6, Material.SOLID)).place(1, 38.5, 5.5)
     s.set(0, yaw=math.pi / 2).run(s.orders(SMOKE))  # 19.5 vox to the map's edge, 26 substeps
-    s.wait(99).set(0, yaw=0.0)  # the others burst at once
+    s.wait(99).set(0, yaw=0.0)  # the other shots end immediately
     s.place(0, 12.5, 20.5)
     seen = [len(s.run(s.orders(SMOKE)).clouds(0)) for _ in range(204)]
     assert s.counted("shots", 0, Weapon.SMOKE) == 4
@@ -120,7 +120,7 @@ def test_each_mech_owns_its_clouds():
     assert len(s.clouds(0)) == len(s.clouds(1)) == 1
 
 
-def test_no_laser_through_smoke():
+def test_smoke_blocks_lasers():
     s = duel(7, "medium", "medium")
     laser = s.orders((0, Act.PRIMARY, 1.0))
     assert s.smoke(1, 14.0, 23.0, 1.5).run(laser).counted("shots", 0, Weapon.LASER) == 0
@@ -133,12 +133,12 @@ def test_shots_fly_through_smoke():
     assert s.value("hp", 1) == 150 - 8
 
 
-def test_smoke_laid_in_flight_blinds_the_beams_of_that_substep():
+def test_new_cloud_blocks_beams_of_the_same_substep():
     s = duel(7, "medium", "medium").throw(Weapon.SMOKE, 1, (14.0, 20.0, 3.0), (0.0, 15.0, 0.0), ttl=1)
     assert s.run(s.orders((0, Act.PRIMARY, 1.0))).counted("shots", 0) == 0  # phase 5 comes before phase 6
 
 
-def test_switched_off_smoke_neither_fires_nor_costs():
+def test_disabled_smoke_does_not_fire_and_adds_no_heat():
     s = battle(("medium",), ("medium",), smoke=False)
     s.run(s.orders(SMOKE), 3)
     assert s.counted("shots", 0) == 0 and s.value("heat", 0) == 0

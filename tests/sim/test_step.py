@@ -1,4 +1,4 @@
-"""A whole substep: what it must not depend on."""
+"""Properties of a whole substep."""
 
 import dataclasses
 import itertools
@@ -24,7 +24,7 @@ BATTLES, DECISIONS, TEAM = 8, 14, 5
 
 @pytest.fixture(scope="module")
 def env():
-    """Battles on generated maps, played until the teams are upon each other."""
+    """Return battles on generated maps, played until the teams fight."""
     env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=BATTLES), BATTLES, "cpu", seed=4)
     generator = torch.Generator().manual_seed(6)
     td = env.reset()
@@ -35,7 +35,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def melee():
-    """Two packs four voxels apart, face to face across leaves and a wall of glass, nobody hurt yet, nobody steady."""
+    """Return battles of two undamaged, unsteady packs that face each other across foliage and a glass wall."""
     boxes = ((14, 24, 19, 20, 1, 4, Material.FOLIAGE), (26, 31, 19, 20, 1, 3, Material.GLASS))
     s = scene(EnvConfig.small(), *boxes, batch=BATTLES)
     for n in range(TEAM):
@@ -45,31 +45,31 @@ def melee():
 
 
 def moment(battles):
-    """The battles as they stand, to be played on by one test alone: a substep writes the terrain in place."""
+    """Return a copy of the battles for one test, because a substep modifies the terrain in place."""
     return battles.state.clone()
 
 
 def swap_mechs(values):
-    """`[B, N, ...]` with the places of blue and red exchanged."""
+    """Swap blue and red mechs in `[B, N, ...]`."""
     return values.roll(TEAM, 1)
 
 
 def renamed(index):
-    """Indices of mechs after the exchange."""
+    """Return indices of mechs after the swap."""
     return torch.where(index == NO_MECH, index, (index + TEAM) % (2 * TEAM))
 
 
 def swap_shots(values, roster):
-    """`[B, S, ...]` with the places exchanged: each weapon's slots hold blue's first, as many as red's."""
+    """Swap blue and red shot slots in `[B, S, ...]`. Each weapon has blue slots first, then as many red ones."""
     return torch.cat([values[:, span].roll((span.stop - span.start) // 2, 1) for span in roster.shots.span], 1)
 
 
 def swap_teams(state, roster):
-    """The same battles with the colours of the teams exchanged."""
+    """Return the same battles with the teams swapped."""
     mechs = state.mechs.apply(swap_mechs)
     shots = state.shots.apply(lambda values: swap_shots(values, roster))
     return state.replace(
-        mechs=mechs.replace(paint=mechs.paint.flip(-1), painter=renamed(mechs.painter).flip(-1)),  # one pack a side
+        mechs=mechs.replace(paint=mechs.paint.flip(-1), painter=renamed(mechs.painter).flip(-1)),  # one pack per team
         shots=shots.replace(target=renamed(shots.target)),
         clouds=state.clouds.apply(lambda values: values.roll(TEAM * roster.clouds_each, 1)),
         terrain=state.terrain.clone(),
@@ -82,8 +82,7 @@ def swap_teams(state, roster):
 
 
 def play(battles):
-    """Some decisions of random orders and draws, dealt to each mech whichever colour it wears: the battles as they are,
-    and behind them the same with the colours exchanged."""
+    """Play some decisions with random orders and draws, on the battles and on their swapped copies."""
     generator = torch.Generator().manual_seed(7)
     sim_model, state = battles.sim_model, moment(battles)
     state = torch.cat((state, swap_teams(state, sim_model.roster)))
@@ -109,9 +108,8 @@ def play(battles):
 
 
 @pytest.mark.parametrize("start", ["env", "melee"])
-def test_colours_do_not_matter(start, request):
-    """Swapping the teams, their orders and their draws swaps the outcome, to 1e-3: sums over shooters run in another
-    order."""
+def test_swapping_the_teams_swaps_the_result(start, request):
+    """Swapping the teams, their orders and their draws swaps the outcome, to 1e-3, because sums change their order."""
     battles = request.getfixturevalue(start)
     before, roster = battles.state, battles.sim_model.roster
     (plain, winners), (mirrored, mirrored_winners) = play(battles)
@@ -129,13 +127,13 @@ def test_colours_do_not_matter(start, request):
     assert torch.equal(winners, exchanged)
 
 
-def test_a_substep_leaves_its_input_alone_but_for_the_terrain(env):
+def test_substep_modifies_only_the_terrain_of_its_input(env):
     state = moment(env)
     kept = state.clone()
     orders = actions.idle(BATTLES, env.sim_model.roster, env.sim_model.config)
     orders = dataclasses.replace(orders, fire=(env.sim_model.roster.trigger >= 0).expand_as(orders.fire))
     later = step.substep(state, orders, step.draw(state, env.sim_model), env.sim_model)
-    assert later.terrain.damage.data_ptr() == state.terrain.damage.data_ptr()  # one ground, written in place
+    assert later.terrain.damage.data_ptr() == state.terrain.damage.data_ptr()  # the terrain is modified in place
     for name in state.keys(True, True):
         if name[0] != "terrain":
             assert torch.equal(state.get(name), kept.get(name)), name
@@ -157,7 +155,7 @@ def test_draws_follow_from_seed_and_tick(env):
     )
 
 
-def test_a_decision_is_five_substeps(env):
+def test_decision_runs_decision_repeat_substeps(env):
     state, by_hand = moment(env), moment(env)
     orders = actions.idle(BATTLES, env.sim_model.roster, env.sim_model.config)
     for _ in range(5):
@@ -167,7 +165,7 @@ def test_a_decision_is_five_substeps(env):
     assert torch.equal(decided.mechs.pos, by_hand.mechs.pos)
 
 
-def test_what_is_said_is_noted_and_the_dead_say_nothing(env):
+def test_messages_of_living_mechs_are_stored(env):
     state = moment(env)
     state.mechs.hp[:, :3] = 500
     state.mechs.hp[:, 3] = 0

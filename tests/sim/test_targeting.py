@@ -1,4 +1,4 @@
-"""What weapons are aimed by, and at whom."""
+"""Aim of weapons, and selection of targets."""
 
 import math
 
@@ -46,17 +46,17 @@ def test_ties_go_to_the_lowest_index():
     assert pick([5.0, 2.0, 2.0], [True, True, True]) == 1
 
 
-def test_the_focus_wins_where_it_is_a_candidate():
+def test_focus_target_wins_if_it_is_a_candidate():
     assert pick([3.0, 1.0, 2.0], [True, True, True], focus=0) == 0
     assert pick([3.0, 1.0, 2.0], [False, True, True], focus=0) == 1
 
 
-def test_no_candidate_no_target():
+def test_no_candidate_gives_no_target():
     assert pick([3.0, 1.0, 2.0], [False, False, False], focus=1) is None
 
 
 @pytest.mark.parametrize("hp", [60, 0])
-def test_friends_and_the_dead_are_nobodys_target(hp):
+def test_teammates_and_dead_mechs_are_not_targets(hp):
     scene = battle(("medium", "medium"), ("scout",)).place(0, 10.5, 20.5, yaw=0.0).place(1, 13.5, 20.5, yaw=0.0)
     scene.place(2, 16.5, 20.5).set(2, hp=hp)
     orders = actions.idle(1, scene.sim_model.roster, scene.sim_model.config)

@@ -1,4 +1,4 @@
-"""Reading the maps."""
+"""Lookups in maps and terrain."""
 
 import pytest
 import torch
@@ -10,13 +10,13 @@ from echelon.sim.terrain import at_cells, present_materials, standing_on
 pytestmark = pytest.mark.quick
 
 
-def test_fields_read_by_map_and_cell():
+def test_at_cells_gathers_by_map_and_cell():
     field = torch.arange(2 * 3 * 4).view(2, 3, 4)
     x, y = torch.tensor([[0, 3], [9, -5]]), torch.tensor([[0, 2], [9, 1]])
     assert at_cells(field, torch.tensor([0, 1]), x, y).tolist() == [[0, 11], [23, 16]]
 
 
-def test_a_mech_stands_on_the_voxel_under_its_middle():
+def test_standing_on_reads_the_voxel_under_the_hull_centre():
     boxes = ((10, 11, 20, 21, 0, 1, Material.WATER), (10, 11, 20, 21, 3, 4, Material.LAVA))
     s = duel(20, "medium", "scout", *boxes)
 
@@ -34,7 +34,7 @@ def test_a_mech_stands_on_the_voxel_under_its_middle():
     assert ground() == Material.AIR
 
 
-def test_the_present_materials_of_a_map_are_those_of_its_voxels():
+def test_present_materials_equal_material_at_each_voxel():
     s = duel(20, "medium", "scout", (10, 13, 20, 22, 0, 4, Material.GLASS), (20, 22, 20, 22, 1, 3, Material.SOLID))
     terrain = s.state.terrain
     terrain.solid[0, 21, 11] &= 0b1

@@ -1,4 +1,4 @@
-"""Timers are whole substeps and stop at 0."""
+"""Timers are integers in substeps and stop at 0."""
 
 import pytest
 from builders import duel
@@ -16,7 +16,7 @@ def test_every_timer_counts_down_to_zero():
     for _ in range(3):
         s.state = count_down(s.state)
         mechs = s.state.mechs
-        assert len(set(mechs.cooldown[0, 0].tolist())) == 1  # all five run alike
+        assert len(set(mechs.cooldown[0, 0].tolist())) == 1  # all five count down equally
         counts = (mechs.cooldown[0, 0, 0], mechs.suppressed[0, 0], mechs.under_fire[0, 0], mechs.paint[0, 0, 1])
         seen.append((*(int(count) for count in counts), int(s.state.clouds.ttl[0].max())))
     assert seen == [(1, 0, 1, 0, 1), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0)]

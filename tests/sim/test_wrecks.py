@@ -1,4 +1,4 @@
-"""What the dead leave: SOLID_DEBRIS by chance, else a burning DEBRIS_FIELD.
+"""Wrecks of dead mechs: SOLID_DEBRIS with some probability, otherwise a burning DEBRIS_FIELD.
 
 A heavy of 3.5 x 3.5 at (10.5, 20.5) covers the cells 8..12 x 18..22.
 """
@@ -19,7 +19,7 @@ SOLID, BURNING = Material.SOLID_DEBRIS, Material.DEBRIS_FIELD
 
 
 def wrecks(s):
-    """The cells that wrecks filled, and with what."""
+    """Return the cells that wrecks fill, and their materials."""
     now, height = s.materials(), torch.arange(s.sim_model.config.world.size_z)[:, None, None]
     filled = (s.state.terrain.rubble[0] >> height & 1) == 1  # [Z, Y, X]
     return {(x, y, z): Material(now[z, y, x].item()) for z, y, x in filled.nonzero().tolist()}
@@ -33,12 +33,12 @@ HEAVY_WRECK = box(8, 13, 18, 23, 0, 1)
 
 
 def dead(hull="heavy", *boxes, **at):
-    """A dead mech at (10.5, 20.5), nobody near."""
+    """Return a scene with a dead mech at (10.5, 20.5), far from other mechs."""
     return duel(25, hull, "medium", *boxes).place(0, 10.5, 20.5, **at).set(0, hp=0)
 
 
 @pytest.mark.parametrize(("hull", "chance"), [("scout", 0.1), ("light", 0.3), ("medium", 0.6), ("heavy", 0.9)])
-def test_a_wreck_stays_solid_by_the_chance_of_its_hull(hull, chance):
+def test_wreck_is_solid_with_the_chance_of_its_hull(hull, chance):
     assert set(wrecks(dead(hull).wait(wreck=chance - 0.01)).values()) == {SOLID}
     assert set(wrecks(dead(hull).wait(wreck=chance + 0.01)).values()) == {BURNING}
 
@@ -56,12 +56,12 @@ def test_a_wreck_covers_the_ground_under_its_hull(hull, cells):
     assert wrecks(dead(hull).wait(wreck=0.0)) == dict.fromkeys(cells, SOLID)
 
 
-def test_who_dies_in_the_air_falls():
+def test_mech_that_dies_in_the_air_leaves_its_wreck_on_the_ground():
     s = dead("scout", bottom=5.0).wait(wreck=0.0)
     assert wrecks(s) == dict.fromkeys(box(9, 12, 19, 22, 0, 1), SOLID)
 
 
-def test_a_wreck_lies_on_what_stands_below_it():
+def test_wreck_lies_on_the_highest_solid_voxel_below():
     s = dead("scout", (9, 11, 19, 22, 0, 3, Material.SOLID), (9, 11, 19, 22, 4, 9, Material.SOLID), bottom=3.5)
     on_top, beside = box(9, 11, 19, 22, 3, 4), box(11, 12, 19, 22, 0, 1)
     assert wrecks(s.wait(wreck=0.0)) == dict.fromkeys(on_top | beside, SOLID)
@@ -76,7 +76,7 @@ def test_wrecks_do_not_pile_up(luck):
     assert s.state.mechs.wrecked.tolist() == [[True, True, False]] and set(wrecks(s)) == HEAVY_WRECK
 
 
-def test_a_solid_wreck_blocks_both_a_burning_one_neither():
+def test_solid_wreck_blocks_shots_and_sight_a_burning_wreck_neither():
     assert dead().wait(wreck=0.0).blocks(10, 20, 0) == (True, True)
     assert dead().wait(wreck=1.0).blocks(10, 20, 0) == (False, False)
 
@@ -94,29 +94,29 @@ def test_a_solid_wreck_blocks_both_a_burning_one_neither():
     ],
 )
 @pytest.mark.parametrize("luck", [0.0, 1.0])
-def test_only_air_and_dirt_become_a_wreck(kept, luck):
+def test_wreck_fills_only_air_and_dirt(kept, luck):
     s = dead("heavy", (9, 11, 19, 21, 0, 1, kept)).wait(wreck=luck)
     assert set(wrecks(s)) - box(9, 11, 19, 21, 1, 2) == HEAVY_WRECK - box(9, 11, 19, 21, 0, 1)
     assert s.material(10, 20, 0) == kept
 
 
 @pytest.mark.usual
-def test_no_wreck_within_a_living_mech():
-    # The scout stands from 12.3 to 13.5: its box has cells 12 and 13 along x, 20 and 21 along y, 0 and 1 up.
+def test_wreck_does_not_fill_a_living_mech():
+    # The scout extends from 12.3 to 13.5, so its box has cells 12 and 13 along x, 20 and 21 along y, 0 and 1 along z.
     s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
     s.place(1, 12.9, 21.0).wait(wreck=0.0)
     assert set(wrecks(s)) == HEAVY_WRECK - box(12, 14, 20, 22, 0, 1)
     x = s.run(s.orders((1, Act.FORWARD, 1.0)), 10).pos(1)[0]
-    assert x == pytest.approx(12.9 + 0.5 * 7 * 0.98)  # and it walks away
+    assert x == pytest.approx(12.9 + 0.5 * 7 * 0.98)  # the scout walks away
 
 
-def test_the_dead_do_not_keep_a_wreck_out():
+def test_dead_mechs_do_not_block_a_wreck():
     s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
     s.place(1, 12.9, 21.0).set(1, hp=0).wait(wreck=0.0)
     assert set(wrecks(s)) == HEAVY_WRECK
 
 
-def test_a_wreck_lies_where_its_mech_died_in_that_very_substep():
+def test_wreck_lies_where_its_mech_died_in_the_same_substep():
     s = duel(7, "medium", "medium").set(1, hp=5)
     s.run(s.orders((0, Act.PRIMARY, 1.0)), wreck=0.0)
     assert set(wrecks(s)) == box(16, 19, 19, 22, 0, 1)
@@ -138,14 +138,14 @@ def test_a_broken_wreck_is_not_laid_again():
     assert set(wrecks(s.wait(3, wreck=0.0))) == HEAVY_WRECK - {(8, 20, 0)}
 
 
-def test_a_wreck_has_two_hundred_hp():
+def test_wreck_has_the_hp_of_solid_debris():
     s = dead().wait(wreck=0.0)
     for lost in (50, 100, 150):
         s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 0.5), (40.0, 0.0, 0.0), ttl=1).wait()
         assert s.worn(8, 20, 0) == lost and s.material(8, 20, 0) == SOLID
 
 
-def test_a_wreck_fills_what_was_shot_away_and_is_whole():
+def test_wreck_refills_broken_voxels_undamaged():
     s = duel(25, "heavy", "medium", (8, 9, 20, 21, 0, 1, Material.GLASS)).place(0, 10.5, 20.5)
     s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 0.5), (40.0, 0.0, 0.0), ttl=1).wait()
     assert s.material(8, 20, 0) == Material.AIR
@@ -153,7 +153,7 @@ def test_a_wreck_fills_what_was_shot_away_and_is_whole():
     assert s.material(8, 20, 0) == SOLID and s.worn(8, 20, 0) == 0
 
 
-def test_of_several_dead_the_highest_priority_lays_its_wreck_first():
+def test_highest_priority_lays_its_wreck_first():
     s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
     s.place(0, 10.5, 20.5).place(1, 20.5, 20.5).set(0, hp=0).set(1, hp=0)
     s.wait(wreck=0.0, priority=[0.2, 0.7, 0.9])
@@ -164,16 +164,16 @@ def test_of_several_dead_the_highest_priority_lays_its_wreck_first():
     assert s.material(10, 20, 0) == BURNING and s.material(20, 20, 0) == SOLID
 
 
-def test_each_wreck_has_its_own_luck():
+def test_each_wreck_has_its_own_random_sample():
     s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
     s.place(0, 10.5, 20.5).place(1, 20.5, 20.5).set(0, hp=0).set(1, hp=0)
     s.wait(2, wreck=[0.95, 0.85, 0.0])
     assert s.material(10, 20, 0) == BURNING and s.material(20, 20, 0) == SOLID
 
 
-def test_wrecks_that_meet_keep_what_lay_first():
+def test_overlapping_wrecks_keep_the_first():
     s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
-    s.place(0, 10.5, 20.5).place(1, 14.0, 20.5).set(0, hp=0).set(1, hp=0)  # both have cells 12 along x
+    s.place(0, 10.5, 20.5).place(1, 14.0, 20.5).set(0, hp=0).set(1, hp=0)  # both boxes contain cell 12 along x
     s.wait(2, wreck=[0.0, 1.0, 1.0])
     assert s.material(12, 20, 0) == SOLID and s.material(13, 20, 0) == BURNING
     assert s.blocks(12, 20, 0) == (True, True)
@@ -186,7 +186,7 @@ def test_each_battle_lays_its_own_wreck():
     assert not s.state.terrain.rubble[0].any() and s.state.terrain.rubble[1].any()
 
 
-# What a wreck is to the living
+# Effects of wrecks on living mechs
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_any_hull_walks_over_a_solid_wreck(hull):
 
 
 @pytest.mark.usual
-def test_a_burning_wreck_burns_who_stands_in_it():
+def test_burning_wreck_damages_a_mech_in_it():
     s = dead().wait(wreck=1.0).place(1, 10.5, 20.5).set(1, heat=50)
     s.wait(20)
     assert s.value("hp", 1) == pytest.approx(150 - 1.25, abs=1e-3)
@@ -217,7 +217,7 @@ def test_a_burning_wreck_burns_who_stands_in_it():
 
 
 @pytest.mark.usual
-def test_who_stands_on_a_solid_wreck_does_not_burn():
+def test_mech_on_a_solid_wreck_does_not_burn():
     s = dead().wait(wreck=0.0).place(1, 10.5, 20.5, bottom=1.0).set(1, heat=50)
     s.wait(20)
     assert s.value("hp", 1) == 150 and s.value("heat", 1) == pytest.approx(39, abs=1e-3)
@@ -225,7 +225,7 @@ def test_who_stands_on_a_solid_wreck_does_not_burn():
 
 
 @pytest.mark.usual
-@pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 4)])  # half of it: it strikes the legs
+@pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 4)])  # half of the damage, because it is a leg hit
 def test_a_solid_wreck_stops_shots(luck, lost):
     s = battle(("heavy", "medium"), ("heavy",)).place(0, 15.5, 20.5).set(0, hp=0)
     s.place(1, 5.5, 5.5).place(2, 20.5, 20.5, yaw=3.14).wait(wreck=luck)
@@ -233,7 +233,7 @@ def test_a_solid_wreck_stops_shots(luck, lost):
     assert s.value("hp", 2) == 200 - lost
 
 
-def test_switched_off_the_dead_leave_nothing():
+def test_disabled_destruction_leaves_no_wrecks():
     s = battle(("heavy",), ("medium",), destruction=False).place(0, 10.5, 20.5).set(0, hp=0)
     s.wait(3, wreck=0.0)
     assert wrecks(s) == {} and s.blocks(10, 20, 0) == (False, False)

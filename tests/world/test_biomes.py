@@ -1,4 +1,4 @@
-"""Each biome alone shows the materials it is known by."""
+"""Maps of a single biome have its materials, density and height."""
 
 import dataclasses
 
@@ -35,13 +35,13 @@ BIOME = {
 
 
 def alone(name: str, maps: int) -> torch.Tensor:
-    """`[M, Z, Y, X]` maps of one biome."""
+    """Return maps of one biome, `[M, Z, Y, X]`."""
     config = dataclasses.replace(EnvConfig.standard(), world=WorldConfig(biomes=(name,)))
     return make_maps(config, build_roster(config, torch.device("cpu")), torch.arange(maps)).material
 
 
 @pytest.mark.parametrize("name", BIOME_NAMES)
-def test_a_biome_is_known_by_its_materials_density_and_height(name: str):
+def test_biome_has_its_materials_density_and_height(name: str):
     known_by, (least, most), (low, high) = BIOME[name]
     material = alone(name, 16)
     assert set(material.unique().tolist()) == {M.AIR, M.DIRT} | known_by
@@ -56,8 +56,8 @@ def test_a_biome_is_known_by_its_materials_density_and_height(name: str):
     assert not (material[:, 0] == M.AIR).any(), "the floor has no holes"
 
 
-def test_biomes_differ_from_above():
-    """No two biomes show alike: shares of the topmost material of a column, or mean heights, tell them apart."""
+def test_biomes_differ_in_telemetry():
+    """Any two biomes differ in the shares of topmost materials, or in the mean heights of columns."""
     marks = []
     for name in BIOME_NAMES:
         material = alone(name, 8).long()
@@ -72,15 +72,15 @@ def test_biomes_differ_from_above():
 
 
 def test_vaults_can_be_walked_through():
-    """Below the roof of a vault run ways that the tallest and widest hull fits in."""
+    """Passages below the roof of a vault are high and wide enough for every hull."""
     material = alone("geo_front", 4)
     solid = (material == M.SOLID) | (material == M.REINFORCED) | (material == M.GLASS)
     roofed = solid[:, 8].bool() & ~solid[:, 1:7].any(1)
-    wide = torch.nn.functional.max_pool2d(-roofed.float(), 5, 1, 2) == -1  # nothing but such columns 5x5 around
+    wide = torch.nn.functional.max_pool2d(-roofed.float(), 5, 1, 2) == -1  # 5x5 such columns around
     assert (wide.flatten(1).sum(1) > 20).all()
 
 
-def test_ramps_rise_a_voxel_for_every_two():
+def test_ramps_rise_one_voxel_per_two_columns():
     material = alone("mining_pit", 32)
     solid = material == M.SOLID
     height = solid.int().cumprod(1).sum(1)
@@ -99,7 +99,7 @@ def test_a_quadrant_has_one_biome_of_the_choice():
     world = WorldConfig(biomes=("barrens", "sunken_canal"))
     biome = quadrants(torch.arange(32), world)
     assert set(biome.unique().tolist()) == {0, 1}
-    for low_x, high_x in ((0, 24), (40, 64)):  # the splits stray at most 8 from 32
+    for low_x, high_x in ((0, 24), (40, 64)):  # split lines are at most 8 away from 32
         for low_y, high_y in ((0, 24), (40, 64)):
             quadrant = biome[:, low_y:high_y, low_x:high_x].flatten(1)
             assert (quadrant == quadrant[:, :1]).all()

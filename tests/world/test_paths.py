@@ -1,4 +1,4 @@
-"""The distance field against a plain Dijkstra, and what a walker following it meets."""
+"""The path field equals a plain Dijkstra, and its steps are walkable."""
 
 import dataclasses
 import heapq
@@ -28,7 +28,7 @@ def crowded_map(seed: int, biomes: tuple[str, ...], size: tuple[int, int, int] =
 
 
 def level_of(material: np.ndarray, x: int, y: int, reach: int) -> int | None:
-    """Lowest level with five free voxels above where a hull of this reach may enter, else None."""
+    """Return the lowest level with five free voxels where a hull of this reach fits, else None."""
     size_z, size_y, size_x = material.shape
     if not (reach <= x < size_x - reach and reach <= y < size_y - reach):
         return None
@@ -44,7 +44,7 @@ def level_of(material: np.ndarray, x: int, y: int, reach: int) -> int | None:
 
 
 def dijkstra(cost: dict, levels: dict | None, shape: tuple[int, int]) -> dict:
-    """Grow `cost` over columns it lacks; with levels, as one walks, else straight through everything."""
+    """Extend `cost` to columns without a cost: with levels by walkable steps, else through everything."""
     cost, fixed = dict(cost), set(cost)
     queue = [(value, cell) for cell, value in cost.items()]
     heapq.heapify(queue)
@@ -76,7 +76,7 @@ def dijkstra(cost: dict, levels: dict | None, shape: tuple[int, int]) -> dict:
         (8, ("industrial_refinery",)),
     ],
 )
-def test_the_field_is_dijkstras(seed: int, biomes: tuple[str, ...]):
+def test_path_field_equals_dijkstra(seed: int, biomes: tuple[str, ...]):
     config, maps = crowded_map(seed, biomes)
     material = maps.material[0].numpy()
     shape = material.shape[1:]
@@ -106,7 +106,7 @@ def test_the_field_is_dijkstras(seed: int, biomes: tuple[str, ...]):
     assert {(x, y) for x, y in columns if field.reached[0, y, x]} == strict
 
 
-def test_each_step_pays_for_itself_and_the_zone_rests():
+def test_costs_fall_by_the_step_cost_and_are_zero_in_the_zone():
     _, maps = crowded_map(2, ("barrens", "urban_residential"))
     length, direction = maps.path_length[0], maps.path_direction[0]
     y, x = torch.meshgrid(torch.arange(36), torch.arange(40), indexing="ij")
@@ -120,7 +120,7 @@ def test_each_step_pays_for_itself_and_the_zone_rests():
 
 
 @pytest.mark.usual
-def test_nobody_is_led_through_lava():
+def test_paths_avoid_lava():
     for seed in range(6):
         config, maps = crowded_map(seed, ("volcanic_ridge",), (48, 48, 10))
         lava = (maps.material == Material.LAVA).any(1)

@@ -1,4 +1,4 @@
-"""Whole maps: what they depend on, and what every one of them must hold."""
+"""Generated maps: dependence on their inputs, and invariants of every map."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ def assert_same(one: Maps, other: Maps) -> None:
 
 
 def hull_height_blocked(maps: Maps) -> float:
-    """Share of columns with a solid voxel a step cannot climb."""
+    """Return the share of columns with a solid voxel too high to step onto."""
     return ((maps.solid & 0b1110) != 0).float().mean().item()
 
 
@@ -40,7 +40,7 @@ def test_a_map_does_not_depend_on_its_batch():
 
 @pytest.mark.long
 def test_a_map_does_not_depend_on_the_threads():
-    """Seconds on idle cores; threads that wait for a busy core take longer."""
+    """This takes seconds on idle cores, and longer on busy ones."""
     config, seeds, threads = EnvConfig.small(), torch.arange(24), torch.get_num_threads()
     columns = len(seeds) * config.world.size_x * config.world.size_y
     assert columns > 32_768, "below that, torch would not share the work"
@@ -87,8 +87,8 @@ def test_the_pool_follows_the_map_seed():
     ],
     ids=["small", "standard", "large", "tiny", "oblong"],
 )
-def test_every_map_is_whole(config: EnvConfig, count: int):
-    """`make_maps` raises where a spawn is cut off; here, what it returns is finite, in range and in shape."""
+def test_every_map_is_consistent(config: EnvConfig, count: int):
+    """All fields are finite, in range and of the right shape. `make_maps` itself raises if a spawn is cut off."""
     world, maps = config.world, maps_of(config, torch.arange(count) + 100)
     shape = (count, world.size_y, world.size_x)
     assert maps.material.shape == (count, world.size_z, world.size_y, world.size_x)
@@ -111,9 +111,9 @@ def test_every_map_is_whole(config: EnvConfig, count: int):
         pytest.param(EnvConfig.small(), 128, id="5v5, few"),
     ],
 )
-def test_maps_connect_and_both_teams_walk_about_as_far(config, count):
-    """Over many maps: in 95 of 100 the mean ways to the zone differ by less than 15 %. `make_maps` raises where one
-    of them is cut off."""
+def test_maps_are_connected_and_fair(config, count):
+    """On 95 of 100 maps the mean path lengths of the teams differ by less than 15 %. `make_maps` raises if a spawn is
+    cut off."""
     roster = build_roster(config, CPU)
     unfair = []
     for first in range(0, count, 128):
@@ -133,8 +133,8 @@ def test_maps_connect_and_both_teams_walk_about_as_far(config, count):
     team=st.integers(1, 10),
     seed=st.integers(0, 2**32 - 64),
 )
-def test_maps_of_any_settings_connect(size, biomes, difficulty, team, seed):
-    """Every spawn reaches the zone in whatever battle fits the map; one that does not fit is refused in a line."""
+def test_maps_of_any_settings_are_connected(size, biomes, difficulty, team, seed):
+    """Every spawn reaches the zone for all battles that fit the map. Other battles are rejected in one line."""
     world = WorldConfig(*size, biomes=tuple(biomes), difficulty=difficulty)
     mechs = ("heavy",) * team
     config = dataclasses.replace(EnvConfig.standard(), world=world, blue=mechs, red=mechs)
@@ -153,7 +153,7 @@ def test_difficulty_raises_obstacles():
     assert 0.12 < shares[-1] < 0.25
 
 
-def test_columns_hold_one_bit_a_blocking_voxel():
+def test_bit_columns_have_one_bit_per_blocking_voxel():
     material = torch.full((1, 4, 1, 2), int(Material.AIR), dtype=torch.uint8)
     material[0, :, 0, 0] = torch.tensor([Material.SOLID, Material.GLASS, Material.FOLIAGE, Material.AIR])
     material[0, :, 0, 1] = torch.tensor([Material.WATER, Material.AIR, Material.REINFORCED, Material.SOLID])
@@ -165,7 +165,7 @@ def test_columns_hold_one_bit_a_blocking_voxel():
 
 def test_telemetry_is_the_mean_height_of_each_block():
     blocked = torch.zeros(1, 32, 32, dtype=torch.int32)
-    blocked[0, 0, 0] = 0b1000  # a canopy as high as 4 of 8 on one of the block's four columns
+    blocked[0, 0, 0] = 0b1000  # a canopy of height 4 of 8 on one of the block's four columns
     blocked[0, 30:, 30:] = 0b11111111
     seen = seen_from_above(blocked, 8)
     assert seen[0, 0, 0] == 0.125

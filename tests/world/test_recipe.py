@@ -1,4 +1,4 @@
-"""A recipe makes its map again, and the maps of a version stay what they are."""
+"""Recipes recreate their maps, and maps of a generator version do not change."""
 
 import dataclasses
 import json
@@ -35,21 +35,21 @@ def maps_of(config, seeds):
 
 
 def hashes(name):
-    """The first digits of the fingerprint of each of `SEEDS`."""
+    """Return the first digits of the fingerprint of each map of `SEEDS`."""
     return [found[:16] for found in fingerprints(maps_of(CONFIGS[name], SEEDS))]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_maps_are_what_they_were(name):
-    """Another map for a seed needs another `MAP_MAKER_VERSION`: recipes of the old one must not pass for the new."""
+def test_maps_match_the_recorded_hashes(name):
+    """A different map for a seed needs a new `MAP_MAKER_VERSION`, so that recipes of the old version keep working."""
     record = json.loads(RECORD.read_text())
     assert record["version"] == MAP_MAKER_VERSION, f"the map maker has another version: {REMAKE}"
     assert hashes(name) == record["maps"][name], f"if the change is meant, raise MAP_MAKER_VERSION, then {REMAKE}"
 
 
 @pytest.mark.long
-def test_maps_are_the_same_compiled(monkeypatch):
-    """The stamps of a biome, compiled without a graph break, paint what they paint eagerly."""
+def test_compiled_generator_gives_the_same_maps(monkeypatch):
+    """Stamps compiled without a graph break give the same voxels as in eager mode."""
     name = "civic_government"  # boxes, discs, gates and yards
     compiled = torch.compile(stamps.paint, fullgraph=True, dynamic=False)
     monkeypatch.setattr(biomes, "paint", compiled)
@@ -66,8 +66,8 @@ def test_a_recipe_makes_its_map_again():
         assert torch.equal(again.path_length[0], maps.path_length[number])
 
 
-def test_a_recipe_of_an_earlier_map_maker_is_made_by_that_one(monkeypatch):
-    """The next map maker turns spawns about: recipes keep the maker of their version."""
+def test_recipe_uses_the_map_generator_of_its_version(monkeypatch):
+    """With a new map generator that swaps spawns, recipes still use the generator of their version."""
     config = EnvConfig.small()
     (old,) = write_recipes(maps_of(config, [5]))
 
@@ -86,7 +86,7 @@ def test_the_newest_map_maker_makes_the_maps():
     assert max(MAKERS) == MAP_MAKER_VERSION and MAKERS[MAP_MAKER_VERSION] is make_maps
 
 
-def test_a_fingerprint_notices_a_voxel_a_zone_and_a_place():
+def test_fingerprint_depends_on_voxels_zone_and_spawns():
     maps = maps_of(EnvConfig.small(), [1])
     (before,) = fingerprints(maps)
     for name in ("material", "zone_center", "zone_radius", "spawn_pos"):
@@ -95,14 +95,14 @@ def test_a_fingerprint_notices_a_voxel_a_zone_and_a_place():
         assert fingerprints(changed) != [before], name
 
 
-def test_what_is_refused():
+def test_invalid_recipe_is_rejected():
     config = EnvConfig.small()
     (good,) = write_recipes(maps_of(config, [5]))
     with pytest.raises(
-        ConfigError, match=rf"map.version must be of a map maker of this Echelon, 2, got {MAP_MAKER_VERSION + 1}"
+        ConfigError, match=rf"map.version must be a map generator version of .*, 2, got {MAP_MAKER_VERSION + 1}"
     ):
         dataclasses.replace(good, version=MAP_MAKER_VERSION + 1).make(config)
-    with pytest.raises(ConfigError, match=r"the sha256 of map 6 must be .*it belongs to other settings"):
+    with pytest.raises(ConfigError, match=r"the sha256 of map 6 must be .*which belongs to other settings"):
         dataclasses.replace(good, seed=6).make(config)
     with pytest.raises(ConfigError, match="the sha256 of map 5 must be"):
         good.make(EnvConfig.standard())

@@ -1,4 +1,4 @@
-"""A biome from outside the package: made, walked and fought in where a config names it, and nowhere else."""
+"""Biomes registered by the user: generation, paths and battles on their maps, and errors."""
 
 import dataclasses
 import importlib
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch):
-    """Each test registers what it needs, and the next one knows none of it."""
+    """Restore the registered biomes after each test."""
     monkeypatch.setattr(biomes, "PAINTERS", {})
     monkeypatch.setattr(rules_config, "REGISTERED_BIOMES", names := [])
     monkeypatch.setattr(biomes, "REGISTERED_BIOMES", names)
@@ -42,7 +42,7 @@ def nothing_registered(monkeypatch):
 
 @pytest.fixture
 def craters(nothing_registered, monkeypatch):
-    """The example's biome, registered as its script does."""
+    """Register the biome of the example, as its script does."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
     monkeypatch.delitem(sys.modules, "crater_biome", raising=False)
     return importlib.import_module("crater_biome")
@@ -58,13 +58,13 @@ def maps_of(config: EnvConfig, seeds: torch.Tensor) -> Maps:
 
 
 def pillars(material, where, seeds, world):
-    """Single columns of the same places on every map, far beyond the biome's own columns."""
+    """Paint single columns at the same places on every map, also outside the columns of the biome."""
     material[:, :5, ::6, ::6] = int(Material.REINFORCED)
 
 
 @pytest.mark.parametrize("size", [(40, 40, 16), (64, 64, 20)], ids=str)
-def test_its_maps_are_its_own_and_can_be_walked(craters, size):
-    """`make_maps` raises where a spawn cannot reach the zone."""
+def test_maps_of_a_registered_biome_are_connected(craters, size):
+    """`make_maps` raises if a spawn cannot reach the zone."""
     maps = maps_of(battle_in("craters", size=size), torch.arange(24))
     assert set(maps.material.unique().tolist()) <= {0, *(Material.DIRT, Material.SOLID, Material.LAVA, Material.GLASS)}
     assert ((maps.material == Material.LAVA).flatten(1).any(1)).all(), "craters on every map"
@@ -82,7 +82,7 @@ def test_a_map_depends_on_its_own_seed_alone(craters):
     assert fingerprints(found.make(config)) == together[:1], "a recipe makes it again"
 
 
-def test_what_else_is_registered_changes_no_map(craters):
+def test_other_registered_biomes_do_not_change_maps(craters):
     config = battle_in("craters", "barrens")
     before = fingerprints(maps_of(config, torch.tensor(SEEDS)))
     echelon.register_biome("pillars", pillars)
@@ -103,7 +103,7 @@ def test_a_biome_paints_its_own_columns_only():
     assert not (plain == Material.REINFORCED).any()
 
 
-def test_a_battle_runs_in_it(craters):
+def test_battle_runs_in_a_registered_biome(craters):
     env = EchelonEnv(battle_in("craters"), 4, "cpu", seed=0)
     before = env.reset()["blue", "observation", "ego"].clone()
     after = env.rollout(8, break_when_any_done=False)
@@ -119,7 +119,7 @@ def test_a_battle_runs_in_it(craters):
         ("pillars", 7, "the paint of biome 'pillars' must be a function of .*, got 7"),
     ],
 )
-def test_what_cannot_be_registered_is_refused(name, paint, message):
+def test_invalid_biome_is_rejected(name, paint, message):
     with pytest.raises(ConfigError, match=message):
         echelon.register_biome(name, paint)
     assert biomes.PAINTERS == {} and rules_config.REGISTERED_BIOMES == []
@@ -133,8 +133,8 @@ def test_a_name_is_registered_once():
         echelon.register_biome("pillars", lambda *_: None)
 
 
-def test_a_cell_of_a_notebook_may_be_run_again():
-    """It makes another function of the same name, perhaps with another body: the newest paints."""
+def test_same_definition_may_be_registered_again():
+    """A redefined function of the same name replaces the old one, even with a different body."""
     for body in ("pass", "material[:, 1] = 3"):
         cell = {"__name__": "__main__"}
         exec(f"def crater(material, where, seeds, world):\n    {body}", cell)
@@ -144,28 +144,28 @@ def test_a_cell_of_a_notebook_may_be_run_again():
     assert is_redefined(one, other) and not is_redefined(one, eval("lambda *_: 1"))
 
 
-def test_paint_that_is_no_material_is_refused():
+def test_voxels_that_are_no_material_are_rejected():
     echelon.register_biome("strange", lambda material, *_: material.fill_(200))
-    with pytest.raises(ConfigError, match=r"voxels of biome 'strange' must be of a Material, 0\.\.9, got 200"):
+    with pytest.raises(ConfigError, match=r"voxels of biome 'strange' must be values of Material, 0\.\.9, got 200"):
         maps_of(battle_in("strange"), torch.arange(2))
 
 
 UNKNOWN = (
-    r"WorldConfig.biomes must be chosen from \('urban_residential', .*\); one of your own is registered first, "
+    r"WorldConfig.biomes must be chosen from \('urban_residential', .*\); register your own biome first, "
     r"by echelon.register_biome\(name, paint\) in a module of --allow-module "
-    r"or at the top of your script's module, and so in every process that plays on its maps, got 'craters'"
+    r"or at the top of your script's module, so that every process that plays on its maps registers it, got 'craters'"
 )
 
 
 def unregister() -> None:
-    """As in another process."""
+    """Remove the registered biome, as in another process."""
     biomes.PAINTERS.clear()
     rules_config.REGISTERED_BIOMES.clear()
     sys.modules.pop("crater_biome")
 
 
-def test_what_names_a_biome_of_a_stranger_is_one_line_and_imports_nothing(craters, tmp_path):
-    """A config's signature, a checkpoint, a replay, a league, and a config that comes from another process."""
+def test_unknown_biome_in_a_file_is_one_line_and_imports_nothing(craters, tmp_path):
+    """Cases: a signature, a checkpoint, a replay, a league, and a config from another process."""
     config = dataclasses.replace(battle_in("craters"), rules=RulesConfig(max_episode_s=2.0))
     signature = json.loads(json.dumps(config.signature()))
     checkpoint = checkpoint_of(tmp_path, 1, env=config)

@@ -1,4 +1,4 @@
-"""Where mechs start: on free ground, apart, in opposite corners, facing the zone."""
+"""Spawns: on free ground, apart, in opposite corners, facing the zone."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ def built(name: str, count: int = 12) -> tuple[EnvConfig, Roster, Maps]:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_hulls_stand_free_and_apart(name: str):
+def test_spawns_do_not_overlap_terrain_or_each_other(name: str):
     config, roster, maps = built(name)
     size = np.array([config.world.size_x, config.world.size_y, config.world.size_z])
     half = roster.half_size.double().numpy()
@@ -54,11 +54,11 @@ def test_hulls_stand_free_and_apart(name: str):
 
 
 @pytest.mark.usual
-def test_teams_stand_point_symmetric_in_opposite_corners():
+def test_spawns_are_point_symmetric_in_opposite_corners():
     config, _, maps = built("standard", 32)
     size = torch.tensor([config.world.size_x, config.world.size_y])
     blue, red = maps.spawn_pos[:, :10, :2], maps.spawn_pos[:, 10:, :2]
-    assert (blue + red - size).abs().max() <= 0.5  # two jitters of a quarter
+    assert (blue + red - size).abs().max() <= 0.5  # two jitters of at most a quarter each
     corner = blue.mean(1) > size / 2
     assert {tuple(row) for row in corner.tolist()} == {(a, b) for a in (False, True) for b in (False, True)}
 
@@ -71,21 +71,21 @@ def test_mechs_face_the_zone():
     assert stray.max() > 0.1
 
 
-def test_mechs_stray_at_most_a_quarter_from_the_grid():
+def test_spawn_jitter_is_at_most_a_quarter_voxel():
     _, roster, maps = built("small", 16)
     team = maps.spawn_pos[:, : roster.num_blue, :2]
     along = (team[:, 1:] - team[:, :-1]).abs().amax(-1)
     assert (along >= 4.25 - 0.5).all() and (along <= 4.25 + 0.5).all()
 
 
-def test_a_map_too_small_names_field_limit_and_value():
+def test_map_too_small_is_rejected_with_field_limit_and_value():
     config = EnvConfig(world=WorldConfig(40, 36, 16), blue=PACK * 4, red=PACK)
     with pytest.raises(ConfigError, match=r"WorldConfig\.size_x.*must be >= 46 vox.*20 blue.*got 40"):
         make_maps(config, build_roster(config, CPU), torch.arange(1))
     check_room(dataclasses.replace(config, world=WorldConfig(46, 36, 16)))
 
 
-def test_rows_turn_to_the_side_with_room():
+def test_rows_use_the_side_with_room():
     config = EnvConfig(world=WorldConfig(60, 36, 16), blue=PACK * 4, red=PACK * 4)
     spawns = arrange_spawns(torch.arange(8), config)
     assert spawns.is_turned.all()

@@ -1,4 +1,4 @@
-"""Seeds of different splits cannot be equal, whatever they are made from."""
+"""Seeds of different splits are never equal."""
 
 import dataclasses
 
@@ -32,8 +32,8 @@ def test_two_splits_have_no_seed_in_common(seeds, one, other):
 
 
 @given(st.integers(0, 2**30 - 1), st.integers(0, 2**30 - 1), st.integers(0, 10**6), st.integers(0, 11))
-def test_battles_of_two_splits_draw_other_numbers_at_every_place(a, b, tick, stream):
-    """The hash is one to one in the seed: at one tick, stream and index two splits never draw the same 32 bits."""
+def test_battles_of_two_splits_use_different_random_numbers(a, b, tick, stream):
+    """The hash is a bijection of the seed, so two splits never draw the same 32 bits at a tick, stream and index."""
     drawn = [bits(placed(torch.tensor([n]), name), tick, stream, 8) for n, name in ((a, "train"), (b, "test"))]
     assert (drawn[0] != drawn[1]).all()
 
@@ -49,7 +49,7 @@ def test_pools_of_two_splits_have_no_map_in_common(a, b, renewal, other_renewal)
     assert not torch.isin(*pools).any()
 
 
-def test_without_a_split_a_pool_is_what_it_was():
+def test_pool_without_split_has_unchanged_seeds():
     config = dataclasses.replace(EnvConfig.small(), map_seed=7)
     wanted = bits(torch.tensor([7]), 0, Stream.WORLD, 64)[0]
     assert torch.equal(pool_seeds(config, torch.device("cpu")), wanted)
@@ -57,7 +57,7 @@ def test_without_a_split_a_pool_is_what_it_was():
     assert placed(seeds, None) is seeds and seed_range(None) == (0, 2**63 - 1)
 
 
-def test_the_ranges_lie_side_by_side_in_32_bits():
+def test_split_ranges_are_adjacent_in_32_bits():
     ranges = [seed_range(name) for name in NAMES]
     assert ranges == [(2**30, 2**31 - 1), (2**31, 3 * 2**30 - 1), (3 * 2**30, 2**32 - 1)]
 

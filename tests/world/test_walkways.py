@@ -1,4 +1,4 @@
-"""Ways to every part of a map: those of the plain search on foot, from everywhere, and in both forms."""
+"""Paths to every block of a map equal those of a plain search, in loops and in the dense form."""
 
 import dataclasses
 
@@ -21,14 +21,14 @@ def maps_of(config: EnvConfig):
     return make_maps(config, build_roster(config, CPU), SEEDS)
 
 
-def test_without_orders_maps_have_no_ways_and_are_the_same():
+def test_disabled_orders_give_no_paths_and_the_same_maps():
     plain, maps = maps_of(OFF), maps_of(ON)
     assert plain.ways.shape == (2, 0, 40, 40) and maps.ways.shape == (2, 100, 40, 40)
     for name, value in plain.items():
         assert name == "ways" or torch.equal(value, maps.get(name)), name
 
 
-def test_loops_and_sweeps_settle_on_the_same_ways(monkeypatch):
+def test_loops_and_sweeps_find_the_same_paths(monkeypatch):
     one = maps_of(ON)
     monkeypatch.setattr(paths, "loops_on", lambda device: False)
     other = maps_of(ON)
@@ -36,8 +36,8 @@ def test_loops_and_sweeps_settle_on_the_same_ways(monkeypatch):
         assert torch.equal(value, other.get(name)), name
 
 
-def test_whoever_takes_the_steps_comes_to_the_middle_of_the_block():
-    """From every column, to a block in each part of the map, in at most as many steps as the way is long."""
+def test_following_the_steps_reaches_the_block_centre():
+    """From every column, the steps lead to a block in each part of the map, in at most as many steps as its length."""
     maps, batch = maps_of(ON), torch.arange(2)
     y, x = torch.meshgrid(torch.arange(40) + 0.5, torch.arange(40) + 0.5, indexing="ij")
     start = torch.stack((x, y), -1).view(1, -1, 2).repeat(2, 1, 1)
@@ -52,13 +52,13 @@ def test_whoever_takes_the_steps_comes_to_the_middle_of_the_block():
             assert (now <= left).all()
             left = now
         assert not step.any() and (left == 0).all()
-        # From everywhere to the same few columns, to which the widest hull can walk.
+        # All paths end in the same few columns, to which the widest hull can walk.
         assert all(len(own.unique(dim=0)) <= 33 for own in at)
         assert walkways.is_reachable(maps.ways, batch, at, ON).all()
 
 
-def test_a_way_is_as_long_as_the_field_of_the_zone_says():
-    """The zone's own field, with the end of a way as its zone, on the ground that one can walk to and back."""
+def test_path_length_equals_the_zone_field():
+    """The length equals the path field of a zone at the end of the path, on columns reachable in both directions."""
     maps = maps_of(ON)
     lava = (maps.material == int(Material.LAVA)).any(1)
     own = maps.ways[:, 45].int()
@@ -68,7 +68,7 @@ def test_a_way_is_as_long_as_the_field_of_the_zone_says():
     assert torch.equal((own >> walkways.LENGTH_AT)[common], ((field.cost + 9) // 10)[common])
 
 
-def test_blocks_are_few_on_large_maps():
+def test_number_of_blocks_is_limited_on_large_maps():
     assert walkways.block_side(OFF.world) == 4 and walkways.num_ways(OFF) == 0 and walkways.num_ways(ON) == 100
     large = dataclasses.replace(EnvConfig.large(), command=CommandConfig(enabled=True))
     assert walkways.block_side(large.world) == 7 and walkways.num_ways(large) == 225

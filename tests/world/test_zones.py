@@ -1,4 +1,4 @@
-"""The zone: in the map, level, as far from blue as from red."""
+"""Zones: inside the map, level, and equally far from both teams."""
 
 import numpy as np
 import pytest
@@ -31,14 +31,14 @@ def test_the_zone_is_level_ground_inside_the_map(config: EnvConfig):
 
 
 @pytest.mark.usual
-def test_the_zone_holds_no_spawn_where_there_is_room():
+def test_zone_does_not_overlap_spawns_if_there_is_room():
     config = EnvConfig.standard()
     maps = make_maps(config, build_roster(config, CPU), torch.arange(24))
     away = (maps.spawn_pos[..., :2] - maps.zone_center[:, None]).norm(dim=-1)
     assert (away > maps.zone_radius[:, None] + 1.75).all()
 
 
-def test_both_teams_walk_as_far():
+def test_both_teams_have_similar_walking_distances():
     config = EnvConfig.standard()
     seeds = torch.arange(32)
     maps = make_maps(config, build_roster(config, CPU), seeds)
@@ -50,8 +50,8 @@ def test_both_teams_walk_as_far():
 
 
 @pytest.mark.usual
-def test_the_direct_lane_is_the_straight_way():
-    """The choice among candidates trusts this: walking to the centre costs what open ground costs."""
+def test_direct_lane_is_straight():
+    """Walking to the zone's centre costs as much as over open ground, which the choice of candidates assumes."""
     config, seeds = EnvConfig.standard(), torch.arange(12)
     maps = make_maps(config, build_roster(config, CPU), seeds)
     places = layout.arrange_spawns(seeds, config)
@@ -65,7 +65,7 @@ def test_the_direct_lane_is_the_straight_way():
     assert torch.equal(cost[seeds[:, None], y, x].long(), straight)
 
 
-def test_cover_stands_around_the_zone_and_leaves_gaps():
+def test_cover_around_the_zone_leaves_gaps():
     world, seeds = WorldConfig(), torch.arange(32)
     material = torch.zeros(32, world.size_z, world.size_y, world.size_x, dtype=torch.uint8)
     cell, radius = torch.full((32, 2), 32), torch.linspace(*layout.ZONE_RADIUS, 32).long()
@@ -76,7 +76,7 @@ def test_cover_stands_around_the_zone_and_leaves_gaps():
     assert not (cover[:, 0] & layout.Zone(cell, radius).disc(world)).any()
 
 
-def test_lanes_are_six_wide_and_two_a_team():
+def test_each_team_has_two_lanes_for_the_widest_hull():
     start, end = torch.tensor([[4, 20]]), torch.tensor([[40, 20]])
     lane = layout.along_segment(start, end, WorldConfig())[0]
     assert lane[:, 4:41].sum(0).min() >= 6

@@ -15,7 +15,7 @@ from echelon.sim.loops.fetching import fetch_ground
 from echelon.sim.loops.lanes import Lane, is_first, wait
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.movement import update_headings
-from echelon.sim.loops.packing import picking, read, write
+from echelon.sim.loops.packing import read, row_picker, write
 from echelon.sim.loops.records import Ground, Scratch
 from echelon.sim.loops.step import decide
 from echelon.sim.loops.tables import Tables
@@ -58,7 +58,7 @@ class MapArrays(NamedTuple):
     loss_score: Any
 
 
-one_battle, one_map, one_shown = picking(BattleArrays), picking(MapArrays), picking(Streams)
+one_battle, one_map, one_shown = row_picker(BattleArrays), row_picker(MapArrays), row_picker(Streams)
 
 
 @device_function

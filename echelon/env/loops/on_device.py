@@ -22,7 +22,7 @@ from echelon.runtime.device_loops import DeviceRecords, empty_device_records, la
 from echelon.runtime.jit import device_function
 from echelon.sim.loops import lanes
 from echelon.sim.loops.movement import Boxes
-from echelon.sim.loops.packing import FIELDS, PARTS, Parts, Records, picking, shapes_of
+from echelon.sim.loops.packing import FIELDS, PARTS, Parts, Records, row_picker, shapes_of
 from echelon.sim.loops.records import Scratch
 from echelon.sim.loops.segments import Line
 from echelon.sim.model import SimModel
@@ -40,7 +40,7 @@ OF_LANES = {
 """Arrays of `Scratch` that every lane has for itself, by field of `Scratch`."""
 CONSTANTS = {"line": ("counts",), "around": ("ahead", "left")}
 """Arrays that are never written to, so all blocks share them."""
-one_set, one_by_mech, one_sights, one_ranking = (picking(kind) for kind in (Records, MechArrays, Sights, Ranking))
+one_set, one_by_mech, one_sights, one_ranking = (row_picker(kind) for kind in (Records, MechArrays, Sights, Ranking))
 
 
 @device_function

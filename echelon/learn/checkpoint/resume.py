@@ -23,7 +23,7 @@ from echelon.runtime.files import FileError, as_file_error, expect
 from echelon.runtime.json_checks import integer, of_type
 from echelon.runtime.limits import hints_of
 from echelon.runtime.tensor_files import StateDict, check_tensors
-from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
+from echelon.state import Maps, State, Terrain, initial_terrain, leaves_of, with_leaves
 from echelon.world.splits import seed_range
 
 OF_PROCESS = ("run_dir", "resume", "device", "threads", "profile", "live", "live_port")
@@ -147,7 +147,7 @@ class EnvSnapshot:
             state = with_leaves(env.state, {key: tensors[f"state.{key}"] for key in leaves_of(env.state)})
             difference = {key: value.to(env.device) for key, value in sparse[GROUND].items()}
             env.state = state.replace(
-                terrain=apply_terrain_diff(untouched(state.map_id, maps), difference, state_dict.name)
+                terrain=apply_terrain_diff(initial_terrain(state.map_id, maps), difference, state_dict.name)
             )
             env.next_seed = tensors["next_seed"]
             collector.earned.copy_(tensors["earned"])
@@ -198,7 +198,7 @@ def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
     two values.
     """
     result: dict[str, Tensor] = {}
-    original = untouched(state.map_id, maps)
+    original = initial_terrain(state.map_id, maps)
     for field, value in state.terrain.items():
         difference = (value ^ original.get(field)).flatten()
         index = difference.nonzero()[:, 0]

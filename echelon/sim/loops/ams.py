@@ -13,7 +13,7 @@ from echelon.sim.loops.records import Hull, Hulls, Mech, Rules, Shots, Slots, We
 
 @device_function
 def nearest_threat(mech: Mech, hull: Hull, shots: Shots, slots: Slots, hulls: Hulls, rules: Rules) -> Any:
-    """The slot of the nearest shot that a mech's AMS would try, -1 for none."""
+    """Return the slot of the nearest shot that a mech's AMS can shoot at, -1 for none."""
     nearest, best = INFINITY, -1
     for slot in range(rules.first_interceptable, rules.last_interceptable):
         shot = shots[slot]
@@ -27,7 +27,7 @@ def nearest_threat(mech: Mech, hull: Hull, shots: Shots, slots: Slots, hulls: Hu
 
 @device_function
 def intercept(records: Records, slots: Slots, hulls: Hulls, weapons: Weapons, rules: Rules) -> None:
-    """`ams.intercept`."""
+    """Loop form of `ams.intercept`."""
     mechs, tally, shots = records.mechs, records.tally, records.shots
     key = stream_key(records.battles[0], rules.ams_stream)
     for n in range(mechs.shape[0]):

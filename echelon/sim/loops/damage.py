@@ -1,4 +1,4 @@
-"""Hits of a phase: added up shot by shot, then applied to all mechs at once. See `sim/damage.py`."""
+"""Hits of a phase: summed shot by shot, then applied to all mechs at once. See `sim/damage.py`."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from echelon.sim.loops.heat import bounded
 from echelon.sim.loops.lanes import Lane, first, stride
 from echelon.sim.loops.records import Hull, Hulls, Impact, Mech, Mechs, Paint, Pairs, Rules, Shot, Tally, Weapon
 
-knee_height, owed_to_paint = device_function(formulas.knee_height), device_function(formulas.owed_to_paint)
+knee_height, damage_by_paint = device_function(formulas.knee_height), device_function(formulas.damage_by_paint)
 
 
 @device_function
-def begin_damage(mechs: Mechs, pairs: Pairs, rules: Rules, lane: Lane) -> None:
-    """Clear what was dealt in the substep before, if there was one: all pairs then have dealt 0."""
+def clear_dealt(mechs: Mechs, pairs: Pairs, rules: Rules, lane: Lane) -> None:
+    """Reset the damage dealt in the previous substep to 0, for all pairs."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].is_harmed:
             mechs[n].is_harmed = False
@@ -28,14 +28,14 @@ def begin_damage(mechs: Mechs, pairs: Pairs, rules: Rules, lane: Lane) -> None:
 
 @device_function
 def paint_factor(shooter: int, target: int, paint: Paint, hulls: Hulls, rules: Rules) -> Any:
-    """`damage.paint_factor` of one pair."""
+    """Loop form of `damage.paint_factor`, for one pair."""
     marker = paint[target, hulls[shooter].pack].marker
     return ONE + rules.paint_bonus if marker >= 0 and marker != shooter else ONE
 
 
 @device_function
 def hit_target(target: int, mechs: Mechs, pairs: Pairs, rules: Rules) -> Any:
-    """A mech that is hit; its sums are cleared at the first hit of a phase."""
+    """Return the mech that is hit. The first hit of a phase resets the sums of the mech."""
     mech = mechs[target]
     if not mech.is_hit:
         mech.is_hit, mech.is_harmed = True, True
@@ -70,10 +70,12 @@ def direct_hit_damage(
     gun: Weapon,
     rules: Rules,
 ) -> None:
-    """`damage.direct_hit_damage` of a direct hit, along (x, y) of a unit vector and at a height.
+    """Loop form of `damage.direct_hit_damage`, for one direct hit.
 
     Args:
-        shot: an `IMPACT` or a `PULL`: whose weapon hit whom.
+        shot: an `IMPACT` or a `PULL`: the shooter, the target and the weapon.
+        x, y: components of the unit vector along the direction of flight.
+        height: z of the hit, vox.
         gun: the weapon.
     """
     shooter, target, weapon = shot.shooter, shot.target, shot.weapon
@@ -106,7 +108,7 @@ def splash(
     gun: Weapon,
     rules: Rules,
 ) -> None:
-    """`damage.splash` of one explosion at (x, y) on one mech."""
+    """Loop form of `damage.splash`, for one explosion at (x, y) and one mech."""
     shooter, mech, damage = impact.shooter, hit_target(target, mechs, pairs, rules), gun.splash_damage
     to_x, to_y = unit_2(x - mech.pos[0], y - mech.pos[1])
     pairs[target, shooter].splash += on_grid(damage)
@@ -117,8 +119,8 @@ def splash(
 
 
 @device_function
-def take(target: int, mechs: Mechs, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> Any:
-    """Sum up what a mech is hit by, before its hp limit it: hull damage, and damage to its legs."""
+def sum_damage(target: int, mechs: Mechs, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> Any:
+    """Return the hull damage and leg damage of a mech in a phase, not yet clamped to its hp."""
     hull_damage, leg_damage = 0.0, 0.0
     for shooter in range(mechs.shape[0]):
         pair, factor = pairs[target, shooter], paint_factor(shooter, target, paint, hulls, rules)
@@ -131,7 +133,7 @@ def take(target: int, mechs: Mechs, paint: Paint, pairs: Pairs, hulls: Hulls, ru
 
 @device_function
 def count_dealt(target: int, share: Any, mechs: Mechs, tally: Tally, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
-    """Count the share of the damage to a mech that its hp could take, by shooter and by weapon."""
+    """Count the share of the damage to a mech that its remaining hp absorbed, by shooter and by weapon."""
     mech = mechs[target]
     for shooter in range(mechs.shape[0]):
         pair = pairs[target, shooter]
@@ -147,7 +149,7 @@ def count_dealt(target: int, share: Any, mechs: Mechs, tally: Tally, pairs: Pair
 
 @device_function
 def struck(mech: Mech, incoming: Any, removed: Any, to_legs: Any, hull: Hull, rules: Rules) -> None:
-    """`damage.struck` of one mech."""
+    """Loop form of `damage.struck`, for one mech."""
     if mech.hp > ZERO and incoming > ZERO:
         mech.under_fire = rules.alarm_substeps
         from_x = np.float32(mech.from_x) + np.float32(mech.splash_x)
@@ -162,7 +164,7 @@ def struck(mech: Mech, incoming: Any, removed: Any, to_legs: Any, hull: Hull, ru
 
 @device_function
 def argmax_positive(values: Any, count: int) -> Any:
-    """The first index of the highest of some values above 0, -1 for none."""
+    """Return the first index of the highest value, -1 if no value is above 0."""
     highest, best = ZERO, -1
     for index in range(count):
         if values[index] > highest:
@@ -175,7 +177,7 @@ def argmax_positive(values: Any, count: int) -> Any:
 def credit_kill(
     target: int, mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules
 ) -> None:
-    """`damage.credited_kills` of one mech that died."""
+    """Loop form of `damage.credited_kills`, for one mech that died."""
     highest, killer = ZERO, -1
     for shooter in range(mechs.shape[0]):
         if pairs[target, shooter].dealt > highest:
@@ -197,14 +199,14 @@ def credit_kill(
 
 @device_function
 def apply(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
-    """`damage.apply`: all hits of a phase at once."""
+    """Loop form of `damage.apply`."""
     any_hit = False
     for target in range(mechs.shape[0]):
         mech, hull = mechs[target], hulls[target]
         if mech.is_hit:
             any_hit, mech.is_hit = True, False
             alive, legged = mech.hp > ZERO, mech.leg_hp <= ZERO
-            incoming, to_legs = take(target, mechs, paint, pairs, hulls, rules)
+            incoming, to_legs = sum_damage(target, mechs, paint, pairs, hulls, rules)
             removed = min(incoming, mech.hp)
             share = removed / (incoming if incoming > ZERO else ONE)
             count_dealt(target, share, mechs, tally, pairs, hulls, rules)
@@ -223,7 +225,7 @@ def apply(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, 
 
 @device_function
 def credit_paint(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
-    """`damage.credit_paint`."""
+    """Loop form of `damage.credit_paint`."""
     any_mark = False
     for target in range(mechs.shape[0]):
         for pack in range(paint.shape[1]):
@@ -234,7 +236,7 @@ def credit_paint(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: 
             for shooter in range(mechs.shape[0]):
                 dealt = pairs[target, shooter].dealt
                 if hulls[shooter].pack == pack and dealt > ZERO:
-                    added += on_grid(owed_to_paint(dealt, paint_factor(shooter, target, paint, hulls, rules)))
+                    added += on_grid(damage_by_paint(dealt, paint_factor(shooter, target, paint, hulls, rules)))
             mechs[painter].paint_damage += on_grid(np.float32(added))
     if any_mark:
         for n in range(mechs.shape[0]):

@@ -14,7 +14,7 @@ from echelon.sim.loops.records import Hull, Hulls, Mech, Order, Rules, Scratch
 
 @device_function
 def is_emitting(mech: Mech, hull: Hull, order: Order) -> Any:
-    """Whether a mech jams or counters it; who has no suite for it is never ordered to."""
+    """Return True if a mech runs ECM or ECCM. Mechs without such a suite never have the order."""
     return (order.ecm or order.eccm) and is_running(mech, hull)
 
 
@@ -23,10 +23,10 @@ sensor_quality = device_function(formulas.sensor_quality)
 
 @device_function
 def find_emitters(scratch: Scratch, hulls: Hulls) -> None:
-    """List the mechs that emit, for `jamming`; by every lane, which all write the same."""
+    """List the mechs that emit, for `jamming`. All lanes run this loop and write the same values."""
     mechs, orders, count = scratch.records.mechs, scratch.orders, 0
     for n in range(mechs.shape[0]):
-        # Nothing is written that another lane would not: some may be ahead.
+        # Lanes run unsynchronized: write only values that every lane writes.
         if is_emitting(mechs[n], hulls[n], orders[n]):
             scratch.emitters[count] = n
             count += 1
@@ -35,7 +35,7 @@ def find_emitters(scratch: Scratch, hulls: Hulls) -> None:
 
 @device_function
 def jamming(n: int, scratch: Scratch, hulls: Hulls, rules: Rules) -> Any:
-    """`ewar.sense` of one mech: its sensors' quality, and the jamming that it suffers."""
+    """Loop form of `ewar.sense`, for one mech. Returns its sensor quality and the strength of its jamming."""
     mechs, orders = scratch.records.mechs, scratch.orders
     mech = mechs[n]
     blind = mech.hp <= ZERO or is_shut_down(mech, hulls[n])

@@ -1,7 +1,8 @@
-"""Memory that a CPU fetches into its caches before loops ask for it: the ground of most battles lies outside of them,
-and so does what they are to be shown. A few lines at a time, for a processor waits where it has asked for many.
+"""Prefetching of memory into a CPU's caches before loops read it.
 
-Nothing waits for what is fetched, and nothing is different for it. A GPU has other warps to go on with.
+The terrain and the observations of most battles are not in the cache. Lines are prefetched a few at a time, because a
+processor stalls if too many prefetches are pending. Prefetching changes no results. A GPU does not need it, because it
+hides latency by switching warps.
 """
 
 from typing import Any
@@ -14,13 +15,13 @@ from echelon.sim.loops.terrain import voxel_below
 
 @device_function
 def cache_lines_each(values: Any, shares: int) -> int:
-    """How many lines of an array a share of so many takes."""
+    """Return the number of cache lines per chunk if an array is split into `shares` chunks."""
     return (values.size * values.itemsize + 64 * shares - 1) // (64 * shares)
 
 
 @device_function
 def fetch_cache_lines(values: Any, k: int, each: int, lane: Lane) -> None:
-    """Fetch share k of an array, of so many lines each; shares after the last line are empty."""
+    """Prefetch chunk `k` of an array, with `each` cache lines per chunk. Chunks after the last line are empty."""
     if lane is None:
         for line in range(k * each, min((k + 1) * each, cache_lines_each(values, 1))):
             prefetch(values, 64 * line)
@@ -28,7 +29,7 @@ def fetch_cache_lines(values: Any, k: int, each: int, lane: Lane) -> None:
 
 @device_function
 def fetch_ground(mechs: Mechs, hulls: Hulls, ground: Ground, field: Any, rules: Rules, lane: Lane) -> None:
-    """Fetch what all mechs are to know of the voxel that they stand in, but for `solid` and `opaque`."""
+    """Prefetch the map data of the voxel that each mech stands in, except `solid` and `opaque`."""
     if lane is None:
         for n in range(mechs.shape[0]):
             x, y, z = voxel_below(mechs[n], hulls[n], rules)

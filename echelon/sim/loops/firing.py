@@ -16,7 +16,7 @@ beam_height = device_function(formulas.beam_height)
 
 @device_function
 def pull(mechs: Mechs, pulls: Pulls, weapons: Weapons) -> Any:
-    """`firing.pull`: fills `pulls`, by weapon, then shooter, and returns how many weapons fire."""
+    """Loop form of `firing.pull`. Fills `pulls`, sorted by weapon and shooter; returns how many weapons fire."""
     any_fires, count = False, 0
     for n in range(mechs.shape[0]):
         any_fires = any_fires or mechs[n].fires
@@ -36,7 +36,7 @@ def pull(mechs: Mechs, pulls: Pulls, weapons: Weapons) -> Any:
 def beam(
     one: Pull, key: Any, mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, gun: Weapon, rules: Rules
 ) -> None:
-    """`firing.beam_hits` of one beam; `key`: of the stream of heights."""
+    """Loop form of `firing.beam_hits`, for one beam; `key` is the `stream_key` of beam heights."""
     mech, target = mechs[one.shooter], mechs[one.target]
     luck, half_height = uniform(key, one.shooter), hulls[one.target].half_size[2]
     height = beam_height(target.pos[2], luck, half_height, rules.beam_spread, ONE)
@@ -47,7 +47,7 @@ def beam(
 
 @device_function
 def mark(one: Pull, paint: Paint, hulls: Hulls, rules: Rules) -> None:
-    """`firing.paint` of one beam: of several of a pack and weapon the first counts."""
+    """Loop form of `firing.paint`, for one beam. Only the first beam of each pack and weapon counts."""
     paint_mark = paint[one.target, hulls[one.shooter].pack]
     if paint_mark.weapon != one.weapon:
         paint_mark.weapon = one.weapon
@@ -56,8 +56,8 @@ def mark(one: Pull, paint: Paint, hulls: Hulls, rules: Rules) -> None:
 
 
 @device_function
-def pay(pulls: Pulls, count: int, mechs: Mechs, tally: Tally, hulls: Hulls, weapons: Weapons, rules: Rules) -> None:
-    """`firing.pay`."""
+def charge(pulls: Pulls, count: int, mechs: Mechs, tally: Tally, hulls: Hulls, weapons: Weapons, rules: Rules) -> None:
+    """Loop form of `firing.charge`."""
     for n in range(mechs.shape[0]):
         mechs[n].spent_heat = ZERO
     for k in range(count):
@@ -73,7 +73,7 @@ def pay(pulls: Pulls, count: int, mechs: Mechs, tally: Tally, hulls: Hulls, weap
 
 @device_function
 def fire(scratch: Scratch, tables: Tables) -> Any:
-    """`firing.fire`: all weapons that have `aims`, on the same state. Returns how many did."""
+    """Loop form of `firing.fire`, for all weapons in `aims`. Returns how many weapons fired."""
     records, pairs, pulls = scratch.records, scratch.pairs, scratch.pulls
     mechs, tally, paint, shots = records.mechs, records.tally, records.paint, records.shots
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
@@ -95,5 +95,5 @@ def fire(scratch: Scratch, tables: Tables) -> Any:
             slot = free_slot(one, gun, hulls, shots)
             if slot >= 0:
                 launch(one, gun, mechs, hulls, shots[slot], rules)
-    pay(pulls, count, mechs, tally, hulls, weapons, rules)
+    charge(pulls, count, mechs, tally, hulls, weapons, rules)
     return count

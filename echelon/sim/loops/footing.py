@@ -1,4 +1,4 @@
-"""Stability, falling and standing up again. See `sim/footing.py`."""
+"""Stability: mechs fall and stand up again. See `sim/footing.py`."""
 
 from echelon.runtime.jit import ONE, ZERO, device_function
 from echelon.sim import formulas
@@ -10,7 +10,7 @@ unsteadiness = device_function(formulas.unsteadiness)
 
 @device_function
 def update_footing(mech: Mech, tally: TallyRow, rules: Rules) -> None:
-    """`footing.update_footing` of one mech."""
+    """Loop form of `footing.update_footing`, for one mech."""
     legged = ONE if mech.leg_hp <= ZERO else ZERO
     cap = rules.stability_cap * (rules.legged_stability if mech.leg_hp <= ZERO else ONE)
     alive, was_down = mech.hp > ZERO, mech.fallen > 0

@@ -1,8 +1,8 @@
-"""How the work on one battle is shared out to the lanes of a GPU's warp.
+"""Distribution of the work on one battle over the lanes of a GPU warp.
 
-A lane is a number from 0 to 31 there, and None on a CPU, where all work is one lane's: numba leaves out what the other
-case needs. Where several mechs or shots are written to, the first lane works alone, in the order of a CPU. Two lanes
-may write to one place only if both write the same.
+On a GPU a lane is a number from 0 to 31. On a CPU the lane is None and does all the work; numba then compiles only the
+CPU branches. Code that writes to several mechs or shots runs on the first lane only, in the same order as on a CPU.
+Two lanes may write to the same address only if both write the same value.
 """
 
 from typing import Any, TypeAlias
@@ -10,17 +10,19 @@ from typing import Any, TypeAlias
 from echelon.runtime.jit import device_function
 
 LANES = 32
-"""Lanes of a warp."""
+"""Number of lanes in a warp."""
 Lane: TypeAlias = Any
 """The number of a lane, or None."""
 barrier: Any = None
-"""Makes the lanes of a warp wait for each other; set by whoever compiles loops for a GPU."""
+"""Synchronizes the lanes of a warp. Set by the code that compiles loops for a GPU."""
 
 
 @device_function
 def first(lane: Lane) -> Any:
-    """The first index that a lane works on: `range(first(lane), count, stride(lane))` has all of them. numba compiles
-    that as well as `range(count)`, and a range that a function returns 5 % slower."""
+    """Return the first index of a lane, whose indices are `range(first(lane), count, stride(lane))`.
+
+    This range is as fast as `range(count)`; a range that a function returns is 5 % slower in numba.
+    """
     if lane is None:
         return 0
     return lane
@@ -28,7 +30,7 @@ def first(lane: Lane) -> Any:
 
 @device_function
 def stride(lane: Lane) -> Any:
-    """How far apart the indices are that a lane works on."""
+    """Return the step between the indices of a lane."""
     if lane is None:
         return 1
     return 32
@@ -36,12 +38,12 @@ def stride(lane: Lane) -> Any:
 
 @device_function
 def is_first(lane: Lane) -> Any:
-    """Whether a lane does what one does for all."""
+    """Return True for the lane that does the work which only one lane may do."""
     return True if lane is None else lane == 0
 
 
 @device_function
 def wait(lane: Lane) -> None:
-    """Wait until all lanes are here: what they wrote before is read from here on."""
+    """Wait until all lanes arrive. Earlier writes of every lane are visible afterwards."""
     if lane is not None:
         barrier()

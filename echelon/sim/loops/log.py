@@ -1,4 +1,4 @@
-"""What happened in every substep of a decision, as loops write it down for those who watch: `step.Log`."""
+"""The events of every substep of a decision, recorded by loops and returned as `step.Log`."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from echelon.state import State
 
 
 class LogArrays(NamedTuple):
-    """Room for K substeps of B battles; of none where nobody watches. Substep k of battle b is row `k * B + b`."""
+    """Buffers for K substeps of B battles, empty without an observer. Substep k of battle b is row `k * B + b`."""
 
     states: Any
-    """`packing.Parts` of the states behind the substeps."""
+    """`packing.Parts` of the states after the substeps."""
     impacts: Any
     """[K * B, S] IMPACT, by slot."""
     flew: Any
-    """[K * B, S] bool."""
+    """[K * B, S] bool: the slot had a shot in flight."""
     dealt_by: Any
     """[K * B, N, N] float32, by shooter and target."""
     dealt_with: Any
     """[K * B, W, N] float32, by weapon and target."""
     beams: Any
-    """[K * B, W, N] int64, whom the beam of each mech hit."""
+    """[K * B, W, N] int64, index of the mech that each mech's beam hit."""
 
 
 def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
-    """Room for so many rows, for battles with these fields."""
+    """Allocate `rows` rows for battles with the fields `before`."""
     count, slots = before[1][0].shape[1], before[4][0].shape[1]
     return LogArrays(
         tuple(tuple(np.empty((rows, *values.shape[1:]), values.dtype) for values in fields) for fields in before),
@@ -50,8 +50,8 @@ def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
 
 
 @device_function
-def keep(row: int, flew: int, fired: int, scratch: Scratch, weapons: Weapons, log: LogArrays) -> None:
-    """Write a substep of a battle that is over down in a row: `flew` impacts, `fired` pulls."""
+def write_log(row: int, flew: int, fired: int, scratch: Scratch, weapons: Weapons, log: LogArrays) -> None:
+    """Store the completed substep of a battle in a row, with `flew` impacts and `fired` pulls."""
     records, impacts, pairs, pulls = scratch.records, scratch.impacts, scratch.pairs, scratch.pulls
     write(row, log.states, records, None)
     for k in range(flew):
@@ -73,7 +73,7 @@ def keep(row: int, flew: int, fired: int, scratch: Scratch, weapons: Weapons, lo
 
 
 def substeps_of(log: LogArrays, before: State, sim_model: SimModel) -> list[tuple[State, Log]]:
-    """What `step.logged_substep` returns of every substep. All states have the ground behind the last one."""
+    """Return the results of `step.logged_substep` for every substep. All states share the terrain of the last one."""
     batch = before.shape[0]
     rays = [weapon for weapon in sim_model.roster.rays if sim_model.roster.guns.exist(weapon)]
     names = [name for name in IMPACT.names or () if name in Impacts.__dataclass_fields__]

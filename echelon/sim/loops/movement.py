@@ -1,4 +1,4 @@
-"""Walking, turning, jets and gravity, against terrain and against other hulls."""
+"""Movement of mechs: walking, turning, jets, gravity and collisions. See `sim/movement.py`."""
 
 from typing import Any, NamedTuple
 
@@ -23,27 +23,28 @@ out_of_frame = device_function(geometry.out_of_frame)
 
 
 class Boxes(NamedTuple):
-    """Scratch memory for who is near whom, `[R]`: N mechs and room for whole vectors."""
+    """Scratch memory for the neighbour search, `[R]` each: N mechs, padded to whole SIMD vectors."""
 
     x: Any
+    """Position of each mech."""
     y: Any
     z: Any
     reach_x: Any
-    """How far a mech's hull may reach from where it is within a substep, -inf for the dead."""
+    """Maximum distance of any point of the hull from `x` within a substep, -inf for dead mechs."""
     reach_y: Any
     reach_z: Any
     near: Any
-    """bool."""
+    """bool: the mech is near the current one."""
     yaw: Any
-    """The yaw of a mech, and where it faces."""
+    """Yaw of each mech; `facing_x` and `facing_y` are its heading."""
     facing_x: Any
     facing_y: Any
     neighbours: Any
-    """[N, N] int32, the indices of a mech's `neighbours` first in its row."""
+    """[N, N] int32. The first `neighbours` entries of a mech's row are the indices of its neighbours."""
 
 
 def boxes_scratch(count: int) -> Boxes:
-    """For so many mechs."""
+    """Allocate the scratch memory for `count` mechs."""
     room = whole_vectors(count)
     floats = {name: np.zeros(room, np.float32) for name in Boxes._fields}
     others = {"near": np.zeros(room, np.bool_), "neighbours": np.zeros((count, count), np.int32)}
@@ -52,7 +53,7 @@ def boxes_scratch(count: int) -> Boxes:
 
 @device_function
 def update_headings(mechs: Mechs, boxes: Boxes, lane: Lane) -> None:
-    """Fill the headings of all mechs from their yaws, by vector instructions."""
+    """Compute the headings of all mechs from their yaws, with vector instructions."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         boxes.yaw[n] = mechs[n].yaw
     for n in range(first(lane), padded(boxes.yaw.shape[0]), stride(lane)):
@@ -63,7 +64,7 @@ def update_headings(mechs: Mechs, boxes: Boxes, lane: Lane) -> None:
 
 @device_function
 def turn(mechs: Mechs, boxes: Boxes, orders: Orders, hulls: Hulls, rules: Rules, lane: Lane) -> None:
-    """The turns of all mechs, as in `movement.steer`."""
+    """Turn all mechs, as in `movement.steer`."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if is_running(mechs[n], hulls[n]):
             mechs[n].yaw = wrap_angle(turned(mechs[n].yaw, orders[n].turn, hulls[n].yaw_rate, rules.dt_s))
@@ -72,7 +73,7 @@ def turn(mechs: Mechs, boxes: Boxes, orders: Orders, hulls: Hulls, rules: Rules,
 
 @device_function
 def steer(mech: Mech, hull: Hull, order: Order, wades: Any, rules: Rules) -> None:
-    """`movement.steer` of one mech that has turned; `wades`: it stands in water."""
+    """Loop form of `movement.steer`, for one mech that has turned; `wades` is True if the mech stands in water."""
     runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
     thrust = order.thrust if runs else ZERO
     if mech.hp <= ZERO:
@@ -97,34 +98,34 @@ def steer(mech: Mech, hull: Hull, order: Order, wades: Any, rules: Rules) -> Non
 
 @device_function
 def top_cell(axis: int, rules: Rules) -> int:
-    """The last cell of an axis that a column of bits holds, or a map."""
+    """Return the last cell of an axis: of a bit column for z, of the map for x and y."""
     return 30 if axis == 2 else int(rules.size[axis] - 1)
 
 
 @device_function
 def find_cells(mech: Mech, half: Any, rules: Rules) -> None:
-    """Fill the cells that a hull of half size `half [3]` spans along each axis."""
+    """Store the first and last cell that a hull of half size `half [3]` spans along each axis."""
     for axis in range(3):
         mech.first_cell[axis], mech.last_cell[axis] = cell_span(mech.pos[axis], half[axis], top_cell(axis, rules))
 
 
 @device_function
 def bits_under(mech: Mech, columns: Columns, first_x: int, last_x: int, first_y: int, last_y: int) -> Any:
-    """The bits that are set in any of the `columns [Y, X]` under a hull.
+    """Return the bits that are set in any of the `columns [Y, X]` under a hull.
 
-    Most steps end above the same columns as the one before.
+    The last result is cached in `mech`, because most steps end above the same columns.
     """
     where = 1 + ((first_x * columns.shape[1] + last_x) * columns.shape[0] + first_y) * columns.shape[0] + last_y
     if where != mech.columns:
         bits = np.int32(0)
         if max(last_x - first_x, last_y - first_y) < 3:
-            # Of most hulls: the first, the next and the last of each axis are all there are.
+            # Most hulls span at most three cells per axis: the first, the second and the last.
             x, y = min(first_x + 1, last_x), min(first_y + 1, last_y)
             bits |= columns[first_y, first_x] | columns[first_y, x] | columns[first_y, last_x]
             bits |= columns[y, first_x] | columns[y, x] | columns[y, last_x]
             bits |= columns[last_y, first_x] | columns[last_y, x] | columns[last_y, last_x]
         else:
-            # And of all hulls, none of which is longer than 4 vox, these.
+            # No hull is longer than 4 vox, so five cells per axis are enough.
             for row in range(5):
                 row_y = np.uint32(min(first_y + row, last_y))
                 for column in range(5):
@@ -134,10 +135,10 @@ def bits_under(mech: Mech, columns: Columns, first_x: int, last_x: int, first_y:
 
 
 @device_function
-def choose(axis: int, mech: Mech, hull: Hull, solid: Columns, rules: Rules) -> None:
-    """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it.
+def find_next_pos(axis: int, mech: Mech, hull: Hull, solid: Columns, rules: Rules) -> None:
+    """Compute the candidate position of a mech, as in `movement.move_axis`, and whether terrain or the border stops it.
 
-    The cells that it spans are those of where it would go; along two axes they are those of where it is.
+    `first_cell` and `last_cell` of the mech become those of the candidate position.
     """
     half, size, cells, last_cells = hull.half_size[axis], np.float32(rules.size[axis]), mech.first_cell, mech.last_cell
     moved = mech.pos[axis] + mech.vel[axis] * rules.dt_s
@@ -169,10 +170,10 @@ def choose(axis: int, mech: Mech, hull: Hull, solid: Columns, rules: Rules) -> N
 
 @device_function
 def find_neighbours(mechs: Mechs, boxes: Boxes, hulls: Hulls, rules: Rules, lane: Lane) -> None:
-    """Fill whom each mech may meet in this substep: the hulls that are alive and near it, in order.
+    """List the living mechs that each mech may collide with in this substep, by index.
 
-    What two mechs may close in along an axis is bounded by their speeds, and along z by the two steps up as well, of
-    `go` along x and along y, of the lower one; the vox more is for rounding.
+    The speeds of two mechs bound how much closer they can come along an axis. Along z the lower mech can also step up
+    twice, in `move_axis` along x and along y. One more vox covers rounding.
     """
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, half = mechs[n], hulls[n].half_size
@@ -189,7 +190,7 @@ def find_neighbours(mechs: Mechs, boxes: Boxes, hulls: Hulls, rules: Rules, lane
 
 @device_function
 def fill_neighbours(n: int, count: int, mech: Mech, boxes: Boxes, neighbours: Any) -> None:
-    """Fill the neighbours of one mech; how far all are by vector instructions, then who is near."""
+    """List the neighbours of one mech: compare all distances with vector instructions, then collect the indices."""
     x, y, z, reach_x, reach_y, reach_z = (
         boxes.x[n],
         boxes.y[n],
@@ -205,7 +206,7 @@ def fill_neighbours(n: int, count: int, mech: Mech, boxes: Boxes, neighbours: An
         boxes.near[other] = near_x & near_y & near_z
     boxes.near[n] = False
     found = 0
-    # Without a branch, which no processor could predict.
+    # Without a branch, because the branch would be unpredictable.
     for other in range(count):
         neighbours[found] = other
         found += 1 if boxes.near[other] else 0
@@ -214,7 +215,7 @@ def fill_neighbours(n: int, count: int, mech: Mech, boxes: Boxes, neighbours: An
 
 @device_function
 def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
-    """Whether the boxes of two hulls at two positions, of half sizes `half` and `other_half`, overlap; `[3]` each."""
+    """Return True if two hulls overlap, given their centres and half sizes, `[3]` each."""
     return (
         (abs(one[0] - other[0]) < half[0] + other_half[0])
         & (abs(one[1] - other[1]) < half[1] + other_half[1])
@@ -224,7 +225,7 @@ def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
 
 @device_function
 def yields(n: int, mechs: Mechs, neighbours: Any, hulls: Hulls) -> Any:
-    """`hits_hull` of one mech."""
+    """Loop form of `hits_hull`, for one mech."""
     mech, half, hits = mechs[n], hulls[n].half_size, False
     for index in range(mech.neighbours):
         other = np.uint32(neighbours[n, index])
@@ -236,11 +237,11 @@ def yields(n: int, mechs: Mechs, neighbours: Any, hulls: Hulls) -> Any:
 
 
 @device_function
-def go(axis: int, mechs: Mechs, neighbours: Any, hulls: Hulls, solid: Columns, rules: Rules, lane: Lane) -> None:
-    """`movement.go` of all mechs of a battle."""
+def move_axis(axis: int, mechs: Mechs, neighbours: Any, hulls: Hulls, solid: Columns, rules: Rules, lane: Lane) -> None:
+    """Loop form of `movement.move_axis`, for all mechs of a battle."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].hp > ZERO:
-            choose(axis, mechs[n], hulls[n], solid, rules)
+            find_next_pos(axis, mechs[n], hulls[n], solid, rules)
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, neighbours, hulls)
@@ -262,14 +263,14 @@ def go(axis: int, mechs: Mechs, neighbours: Any, hulls: Hulls, solid: Columns, r
 def move(
     mechs: Mechs, tally: Tally, boxes: Boxes, orders: Orders, hulls: Hulls, ground: Ground, rules: Rules, lane: Lane
 ) -> None:
-    """`movement.move` and `heat.count_shutdowns`."""
+    """Loop form of `movement.move` and `heat.count_shutdowns`."""
     turn(mechs, boxes, orders, hulls, rules, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         find_ground(mechs[n], hulls[n], ground, rules)
         steer(mechs[n], hulls[n], orders[n], mechs[n].stands_on == rules.water, rules)
     find_neighbours(mechs, boxes, hulls, rules, lane)
     for axis in range(3):
-        go(axis, mechs, boxes.neighbours, hulls, ground.solid, rules, lane)
+        move_axis(axis, mechs, boxes.neighbours, hulls, ground.solid, rules, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         if mech.hp > ZERO and not mech.was_shut_down and is_shut_down(mech, hulls[n]):

@@ -1,4 +1,4 @@
-"""A battle as records and back, in memory that stays in a processor's cache."""
+"""Copy a battle from tensors to records and back. The records of one battle fit into a processor's cache."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
 
 PARTS = {"battles": BATTLE, "mechs": MECH, "tally": TALLY, "paint": PAINT, "shots": SHOT, "clouds": CLOUD}
-"""The parts of a state that loops write to, and their records."""
+"""The parts of a state that loops write, with their record types."""
 SOURCES: dict[str, Any] = {"battles": State, "mechs": Mechs, "tally": Tally, "shots": Shots, "clouds": Clouds}
-"""The classes that hold the fields of the parts; those of `paint` are two of `Mechs`."""
+"""The tensor class of each part. `paint` is not listed: it consists of two fields of `Mechs`."""
 FIELDS = {
     part: [name for name in PARTS[part].names or () if name in source.__dataclass_fields__]
     for part, source in SOURCES.items()
 } | {"paint": ["left", "by"]}
-"""Which fields of the records of each part a state holds."""
+"""For each part, the record fields that are also fields of a state."""
 Parts = tuple[tuple[Any, ...], ...]
-"""Fields of a state by part, in the order of `PARTS` and `FIELDS`, `[B, rows, ...]` each."""
+"""Arrays of a state's fields, `[B, rows, ...]` each, by part and field, in the order of `PARTS` and `FIELDS`."""
 
 
 class Records(NamedTuple):
@@ -45,8 +45,8 @@ class Records(NamedTuple):
 
 
 def fields_of(state: State) -> Parts:
-    """The fields of a state that records hold, as arrays."""
-    # Asked for one by one, each would take a microsecond.
+    """Return the fields of a state that records store, as arrays."""
+    # Items of a dict: access by attribute would take a microsecond per field.
     leaves = {part: dict(getattr(state, part).items()) for part in ("mechs", "tally", "shots", "clouds")}
     mechs, tally, shots, clouds = ([leaves[part][name] for name in FIELDS[part]] for part in leaves)
     battles = [getattr(state, name).unsqueeze(1) for name in FIELDS["battles"]]
@@ -55,7 +55,7 @@ def fields_of(state: State) -> Parts:
 
 
 def state_of(fields: Parts, state: State, **others: Tensor) -> State:
-    """`state` with these fields, and `others`."""
+    """Return `state` with the given fields and `others` replaced."""
     tensors = [[tensor(values) for values in part] for part in fields]
     by_part = {part: dict(zip(FIELDS[part], arrays, strict=True)) for part, arrays in zip(PARTS, tensors, strict=True)}
     paint, painter = (values.view_as(state.mechs.paint) for values in by_part["paint"].values())
@@ -68,7 +68,7 @@ def state_of(fields: Parts, state: State, **others: Tensor) -> State:
 
 
 def shapes_of(fields: Parts) -> list[tuple[int, ...]]:
-    """The shapes of the records of one battle with these fields, by part."""
+    """Return the shape of the records of one battle for each part, given the fields of B battles."""
     shapes = [tuple(part[0].shape[1:2]) for part in fields]
     mechs = shapes[1][0]
     shapes[3] = (mechs, shapes[3][0] // mechs)
@@ -76,7 +76,7 @@ def shapes_of(fields: Parts) -> list[tuple[int, ...]]:
 
 
 def empty_records(fields: Parts) -> Records:
-    """Room for the records of a battle with these fields."""
+    """Allocate the records of one battle in one buffer, given the fields of B battles."""
     arrays = [np.empty(shape, kind) for kind, shape in zip(PARTS.values(), shapes_of(fields), strict=True)]
     ends = list(itertools.accumulate(-(-part.nbytes // 8) for part in arrays))
     buffer = np.zeros(ends[-1], np.int64)
@@ -86,11 +86,11 @@ def empty_records(fields: Parts) -> Records:
     return Records(*records)
 
 
-def copying(part: str, reads: bool) -> Callable[..., None]:
-    """A loop `copy(b, fields, records, lane)` from the fields of battle b to records, or back.
+def copy_function(part: str, reads: bool) -> Callable[..., None]:
+    """Return a loop `copy(b, fields, records, lane)` that copies the fields of battle b to records, or back.
 
-    numba knows the fields of a record by constant names only, so each has a line of its own. Some have more room in a
-    record than a state uses.
+    numba accesses record fields by constant names only, so the generated source has a line for each field. An array in
+    a record may be longer than in a state.
     """
     rows = "range(first(lane), records.shape[0], stride(lane))"
     lines = ["def copy(b, fields, records, lane):", f" for row in {rows}:", "  record = records[row]"]
@@ -107,18 +107,17 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
     return device_function(names["copy"])
 
 
-def picking(kind: Any) -> Callable[..., Any]:
-    """A loop `pick(fields, row)` that makes of the arrays in a `kind`, a NamedTuple, one of a row of each."""
+def row_picker(kind: Any) -> Callable[..., Any]:
+    """Return a loop `pick(fields, row)` that indexes each array of a NamedTuple of type `kind` with `row`."""
     names: dict[str, Any] = {"__name__": __name__, "kind": kind}
     exec(f"def pick(fields, row): return kind({', '.join(f'fields.{name}[row]' for name in kind._fields)})", names)
     return device_function(names["pick"])
 
 
-def moving(reads: bool) -> Callable[..., Any]:
-    """A loop `move(b, fields, records, lane)` that moves all parts of battle b as `copying` does one. `fields`,
-    `records`: as in `Records`."""
-    # Each by a name of its own, which numba takes for a constant.
-    battles, mechs, tally, paint, shots, clouds = (copying(part, reads) for part in PARTS)
+def move_function(reads: bool) -> Callable[..., Any]:
+    """Return a loop `move(b, fields, records, lane)` that copies all parts of battle b, each as in `copy_function`."""
+    # One variable per function, because numba needs constants.
+    battles, mechs, tally, paint, shots, clouds = (copy_function(part, reads) for part in PARTS)
 
     @device_function
     def move(b: int, fields: Any, records: Records, lane: Lane) -> None:
@@ -132,5 +131,5 @@ def moving(reads: bool) -> Callable[..., Any]:
     return move  # type: ignore[no-any-return]
 
 
-read, write = moving(True), moving(False)
-"""Set the records of a battle to what the fields of battle b are, and its fields to what the records are."""
+read, write = move_function(True), move_function(False)
+"""`read` copies the fields of battle b to records; `write` copies records to the fields of battle b."""

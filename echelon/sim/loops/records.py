@@ -1,9 +1,8 @@
-"""What loops read and write: NumPy records of mechs, shots, clouds and orders, and of the constants of a battle.
+"""NumPy record types that loops read and write: mechs, shots, clouds, orders and the constants of a battle.
 
-A record holds all that a battle knows of one mech side by side. Fields bear the names of `State`, `Orders` and
-`Roster`, whose docstrings tell what they are. Fields by weapon or timer have room for as many as a catalog may have, so
-that loops are compiled once for all catalogs; what has a number for each pack, pair or slot is an array of records, so
-that they are compiled once for all rosters.
+A record stores all values of one mech side by side. Fields have the names of `State`, `Orders` and `Roster`; see there
+for their meaning. Fields by weapon or timer have the maximum length of any catalog, so that loops are compiled once
+for all catalogs. Values by pack, pair or slot are arrays of records, so that loops are compiled once for all rosters.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +16,7 @@ from echelon.runtime.limits import hints_of
 
 W, T = MAX_WEAPONS, MAX_TIMERS
 
-# Types of the arguments of loops: a record below, or an array of them. NumPy does not type the fields of a record.
+# Argument types of loops: a record or an array of records. They are Any, because NumPy does not type record fields.
 BattleRow: TypeAlias = Any
 Mech: TypeAlias = Any
 Hull: TypeAlias = Any
@@ -41,7 +40,7 @@ Slots: TypeAlias = Any  # [S] SLOT
 Impacts: TypeAlias = Any  # [S] IMPACT
 Pulls: TypeAlias = Any  # [W * N] PULL
 Clouds: TypeAlias = Any  # [C] CLOUD
-Columns: TypeAlias = Any  # [Y, X] int32, bit z set where a voxel blocks; [Y * X] where they are called flat
+Columns: TypeAlias = Any  # [Y, X] int32, bit z set where a voxel blocks; [Y * X] if named flat
 
 
 def record(
@@ -53,9 +52,9 @@ def record(
     octets: str = "",
     flags: str = "",
 ) -> np.dtype:
-    """A record of fields by type, each a name, or `name:n` for n numbers; numba has no field of several flags.
+    """Return a record type. Each string lists fields of one type, as `name`, or `name:n` for an array of n numbers.
 
-    Indices are unsigned: wherever a signed one is used, numba asks whether it counts from the end.
+    Indices are unsigned, because numba checks signed indices for being negative. Flags cannot be arrays in numba.
     """
     wide: dict[Any, str] = {np.float64: doubles, np.int64: longs}
     narrow: dict[Any, str] = {np.float32: floats, np.int32: ints, np.uint32: indices}
@@ -78,20 +77,24 @@ MECH = record(
     doubles="hit_stability hit_heat from_x from_y splash_x splash_y damage_done assist_hp paint_damage"
     f" direct_by:{W} splash_by:{W}",
 )
-"""A mech: `state.Mechs`, and what is known of it within a substep. Of the hits of a phase, as sums of
-`arithmetic.on_grid`: `hit_*`, `from_*` and `splash_*` (where they came from), hull damage by weapon of the enemy
-(`direct_by`, `splash_by`). `dealt_by` is `damage.Dealt.by_weapon`; `damage_done`, `assist_hp` and `paint_damage` are
-what it is credited with. What it knows of the ground, until that changes: the voxel that it stands in, counted from 1,
-and what that is made of (`stands_in`, `stands_on`), the `columns` that its hull was last looked up in, a number from 1
-on, and the bits that are set in any of them; `first_cell` and `last_cell` are what its hull spans along each axis."""
+"""A mech: the fields of `state.Mechs`, and values that are valid within a substep.
+
+- Sums of `arithmetic.on_grid` over the hits of a phase: `hit_*`; `from_*` and `splash_*`, vectors towards the origins
+  of direct hits and explosions; `direct_by` and `splash_by`, hull damage by enemy weapon.
+- `dealt_by` is `damage.Dealt.by_weapon`. `damage_done`, `assist_hp` and `paint_damage` are credits of the mech.
+- Caches, valid until the terrain changes; keys count from 1, and 0 means empty. `stands_in` is the voxel index and
+  `stands_on` its material. `columns` identifies the columns under the hull, and `column_bits` is their bitwise or.
+- `first_cell` and `last_cell` are the cells that the hull spans along each axis.
+"""
 PAINT = record(ints="left weapon", longs="by marker")
-"""A mech and a pack: substeps that paint is left, and by whom; within a substep, by whom when damage was dealt, -1
-for nobody, and the weapon that painted last."""
+"""Paint of a pack on a mech. `left`: substeps left. `by`: the last painter. `weapon`: the weapon that painted last in
+this substep. `marker`: the painter at the time when damage is dealt, -1 for none."""
 PAIR = record(floats="dealt", doubles="direct splash legs")
-"""Within a substep, what the mech of the column did to that of the row: hull damage by direct hits and by explosions,
-before paint, and leg damage, as sums of a phase, and `damage.Dealt.by_shooter`, which is 0 between decisions."""
+"""Damage that the column's mech dealt to the row's mech in a substep. `direct`, `splash`, `legs`: sums of a phase of
+hull damage by direct hits, by explosions, and of leg damage, all without paint. `dealt`: `damage.Dealt.by_shooter`,
+which is 0 between decisions."""
 SHOT = record(floats="pos:3 vel:3", ints="ttl", longs="target", flags="downed")
-"""A shot slot, and whether an AMS shoots the shot down in this substep."""
+"""A shot slot; `downed` is set while an AMS shoots the shot down in this substep."""
 CLOUD = record(floats="pos:3", ints="ttl")
 TALLY = record(
     floats="damage kills team_kills assists assist_hp paint_damage intercepts intercepted_damage falls"
@@ -101,8 +104,8 @@ ORDER = record(
     floats="throttle:2 thrust turn", longs="focus sort_mode", octets=f"fire:{W}", flags="vent ecm eccm hostile_only"
 )
 BATTLE = record(floats="score:2 control:2", ints="num_active_clouds num_emitters", longs="seed tick map_id")
-"""The numbers of a battle that are neither a mech's nor a shot's; `num_active_clouds` clouds hang,
-`num_emitters` mechs emit."""
+"""Values of a battle that belong to no mech or shot. `num_active_clouds` and `num_emitters` are the lengths of lists in
+`Scratch`."""
 IMPACT = record(
     floats="start:3 point:3 direction:3", indices="slot shooter weapon target", flags="ends on_mech on_voxel on_floor"
 )
@@ -117,8 +120,8 @@ HULL = record(
     indices=f"pack hull first_slot:{W}",
     flags="is_red has_ams has_ewar",
 )
-"""What a roster tells of a mech; `first_slot` of each weapon's shots, and the column of an action that fires it, -1 for
-none."""
+"""Constants of a mech from the roster. `first_slot`: first shot slot of each weapon. `trigger_column`: action column
+that fires each weapon, -1 for none."""
 WEAPON = record(
     floats="self_heat damage stability target_heat suppress splash_damage splash_vox arc_cos focus_arc_cos"
     " range_vox speed lifetime_s",
@@ -126,7 +129,7 @@ WEAPON = record(
     indices="timer",
     flags="needs_target needs_line needs_lock focus_only is_beam paints is_homing is_ballistic leaves_cloud",
 )
-"""A weapon of the catalog; `slots` are those of its shots a mech."""
+"""A weapon of the catalog; `slots` is its number of shot slots per mech."""
 SLOT = record(ints="planes", indices="shooter weapon")
 """A shot slot; `planes` is the maximum number of grid planes of an axis that its shot crosses in a substep."""
 RULES = record(
@@ -141,11 +144,11 @@ RULES = record(
     indices="ams_timer",
     flags="destroys smokes tears ewar comms target_preference observation_control",
 )
-"""Numbers of the rules and of the catalog that belong to no row of it: every float, and what follows from them."""
+"""Constants of the rules, the catalog as a whole and the roster, and values derived from them."""
 
 
 class Ground(NamedTuple):
-    """The ground of a battle, and that of its map; `[Y, X]` bit columns unless said."""
+    """The current terrain of a battle, and its original map; `[Y, X]` bit columns unless stated otherwise."""
 
     solid: Any
     opaque: Any
@@ -153,29 +156,30 @@ class Ground(NamedTuple):
     damage: Any
     """[Z, Y, X] uint8."""
     material: Any
-    """[Z, Y, X] uint8, of the map."""
+    """[Z, Y, X] uint8, material of the original map."""
     was_solid: Any
     was_opaque: Any
     hazard: Any
 
 
 class Scratch(NamedTuple):
-    """Memory for what is known of one battle while a decision runs."""
+    """Scratch memory for one battle during a decision."""
 
     records: Any
-    """`packing.Records`."""
+    """`packing.Records` of the battle."""
     orders: Any
     """[N] ORDER."""
     pairs: Any
     """[N, N] PAIR."""
     lines: Any
-    """[N * N] int8: whether a mech and a later one have a clear line in this substep, -1 where nobody has asked yet."""
+    """[N * N] int8: 1 if a mech and a mech of higher index have a clear line in this substep, -1 if not yet computed.
+    The index is low * N + high."""
     active_clouds: Any
-    """[C] int32: the clouds that hang, `num_active_clouds` of them."""
+    """[C] int32: the first `num_active_clouds` entries are the slots of active clouds."""
     emitters: Any
-    """[N] int32: the mechs that emit, `num_emitters` of them."""
+    """[N] int32: the first `num_emitters` entries are the mechs that emit."""
     boxes: Any
-    """`movement.Boxes`."""
+    """A `movement.Boxes`."""
     pulls: Any
     """[W * N] PULL."""
     impacts: Any
@@ -185,10 +189,10 @@ class Scratch(NamedTuple):
     by_mech: Any
     """A `sensing.MechArrays`."""
     sights: Any
-    """`sensing.Sights`."""
+    """A `sensing.Sights`."""
     ranking: Any
     """A `sensing.Ranking`."""
     line: Any
     """A `sight.Line`."""
     around: Any
-    """`local_map.Surroundings`."""
+    """A `local_map.Surroundings`."""

@@ -1,4 +1,4 @@
-"""The cells that a segment enters, one after the other. See `sim/segments.py` and `rubble.clear_leaves`."""
+"""Sequential search through the cells that a segment enters. See `sim/segments.py` and `rubble.clear_leaves`."""
 
 from typing import Any, NamedTuple
 
@@ -13,31 +13,38 @@ TOP_Z = np.float32(30)
 
 @device_function
 def cell_at(at: Any, top: Any) -> Any:
-    """The cell of a coordinate, as a float32; `top` is the last cell of the axis."""
+    """Return the cell of a coordinate as a float32, clamped to 0 .. `top`."""
     return min(max(np.floor(at), ZERO), top)
 
 
 @device_function
 def axis_between(at: Any, to: Any, first: Any, last: Any) -> Any:
-    """`segments` for one axis of one segment from cell to cell: begin, length, cell, sign, steps."""
-    # Two choices of a number each, for a branch of this kind is predicted half of the time.
-    begin, sign = (first + ONE - at if to < at else at - first), (-ONE if to < at else ONE)
-    return begin, abs(to - at), first, sign, abs(last - first)
+    """Return the fields of `segments.Segments` for one axis of one segment: offset, length, cell, sign, steps.
+
+    Args:
+        at, to: coordinates of the start and the end.
+        first, last: cells of the start and the end.
+    """
+    # Conditional moves, because a branch would be mispredicted half of the time.
+    offset, sign = (first + ONE - at if to < at else at - first), (-ONE if to < at else ONE)
+    return offset, abs(to - at), first, sign, abs(last - first)
 
 
 @device_function
 def segment_axis(at: Any, to: Any, top: Any) -> Any:
-    """`axis_between` of the cells of two coordinates; `top` is the last cell of the axis."""
+    """Return `axis_between` for two coordinates; `top` is the last cell of the axis."""
     return axis_between(at, to, cell_at(at, top), cell_at(to, top))
 
 
 @device_function
 def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
-    """`cross` for one segment: number of cells entered so far, and x, y, z of the cell entered.
+    """Loop form of `segments.cross`. Returns the number of cells entered so far, and x, y, z of the cell entered.
 
     Args:
         axis: 0, 1, 2 for x, y, z.
-        a, b, c: the `segment_axis` of this axis, and those of the next two in turn.
+        count: number of the plane, 1 for the first.
+        t: fraction of the segment at the crossing.
+        a, b, c: results of `segment_axis` for this axis and the next two, cyclically.
     """
     gone_b = max(min(np.floor(b[0] + t * b[1]), b[4]), ZERO)
     gone_c = max(min(np.floor(c[0] + t * c[1]), c[4]), ZERO)
@@ -52,11 +59,14 @@ def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
 
 @device_function
 def first_on_axis(axis: int, columns: Columns, a: Any, b: Any, c: Any, planes: int, past_end: bool, best: Any) -> Any:
-    """The first hit, or `best` if that is sooner, among the cells entered by crossing planes of one axis.
+    """Return the fraction of the first hit among the planes of one axis, or `best` if that is smaller.
 
     Args:
         axis, a, b, c: as in `entered_cell`.
-        columns: `[Y, X]`.
+        columns: `[Y, X]` bit columns.
+        planes: maximum number of planes to check.
+        past_end: whether the cell of the end may block too.
+        best: fraction of the first hit on other axes, infinity for none.
     """
     total = a[4] + b[4] + c[4]
     length = max(a[1], SMALL)
@@ -85,7 +95,10 @@ def first_on_segment(
     past_end: bool,
     any_hit: bool,
 ) -> Any:
-    """`first_hit` of one segment, of at most `planes` crossings of any axis, in `columns [Y, X]`."""
+    """Loop form of `segments.first_hit`, for one segment that crosses at most `planes` planes of an axis.
+
+    With `any_hit`, the result is the fraction of any hit, not of the first.
+    """
     top_x, top_y = np.float32(columns.shape[1] - 1), np.float32(columns.shape[0] - 1)
     a, b, c = segment_axis(x, to_x, top_x), segment_axis(y, to_y, top_y), segment_axis(z, to_z, TOP_Z)
     best = first_on_axis(0, columns, a, b, c, planes, past_end, INFINITY)
@@ -98,13 +111,13 @@ def first_on_segment(
 
 @device_function
 def clear_voxel(opaque: Columns, solid: Columns, x: int, y: int, z: int) -> None:
-    """Remove the leaf of a voxel, if it holds one: what is opaque and not solid."""
+    """Remove foliage from a voxel: make the voxel transparent unless it is solid."""
     opaque[y, x] &= ~(np.int32(1) << np.int32(z)) | solid[y, x]
 
 
 @device_function
 def clear_on_axis(axis: int, opaque: Columns, solid: Columns, a: Any, b: Any, c: Any, planes: int) -> None:
-    """Remove the leaves of the cells entered by crossing planes of one axis, with arguments as in `entered_cell`."""
+    """Remove the foliage of cells entered by crossing planes of one axis, with arguments as in `first_on_axis`."""
     length = max(a[1], SMALL)
     for count in range(1, min(int(a[4]), planes) + 1):
         t = min((np.float32(count) - a[0]) / length, ONE)
@@ -116,7 +129,7 @@ def clear_on_axis(axis: int, opaque: Columns, solid: Columns, a: Any, b: Any, c:
 def clear_on_segment(
     opaque: Columns, solid: Columns, x: int, y: int, z: int, start: Any, end: Any, planes: int
 ) -> None:
-    """`clear_leaves` of one shot: at the voxel (x, y, z), and on its way, in `opaque`, `solid [Y, X]`."""
+    """Loop form of `rubble.clear_leaves`, for one shot: at the voxel (x, y, z), and along the path."""
     top_x, top_y = np.float32(opaque.shape[1] - 1), np.float32(opaque.shape[0] - 1)
     clear_voxel(opaque, solid, x, y, z)
     a = segment_axis(start[0], end[0], top_x)
@@ -128,37 +141,38 @@ def clear_on_segment(
 
 
 class Line(NamedTuple):
-    """Scratch memory for the crossings of one segment with the planes of an axis, K at the most."""
+    """Scratch memory for at most K crossings of one segment with the planes of an axis."""
 
     counts: Any
     """[K] float32: 1, 2, ... K."""
     columns: Any
-    """[K] int32, the column that each crossing enters."""
+    """[K] int32, index of the column that each crossing enters."""
     bits: Any
-    """[K] int32, and the bit there."""
+    """[K] int32, bit of the entered cell in its column."""
 
 
 def line_scratch(longest_side: int) -> Line:
-    """For maps of which no side is longer."""
+    """Allocate the scratch memory for maps whose longest side is `longest_side` vox."""
     room = longest_side + 8
     return Line(np.arange(1, room + 1, dtype=np.float32), np.zeros(room, np.int32), np.zeros(room, np.int32))
 
 
 @device_function
 def entered_column(count: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any) -> Any:
-    """The column and the bit of the cell that a segment enters by its crossing `count` of a horizontal axis.
+    """Return the column and the bit of the cell that a segment enters by its crossing `count` of a horizontal axis.
 
-    Of its last cell the bit is 31, which no voxel sets.
+    For the last cell the bit is 31, which is never set.
 
     Args:
-        along, across, up: the `axis_between` of this axis, of the other horizontal one and of z.
-        stride, other_stride: how far apart neighbours along these two are in columns `[Y * X]`.
-        total: cells entered in all.
+        count: number of the crossing, 1 for the first.
+        along, across, up: results of `axis_between` for this axis, the other horizontal axis and z.
+        stride, other_stride: strides of the two horizontal axes in columns `[Y * X]`.
+        total: number of cells entered along all axes.
     """
     t = min((count - along[0]) / max(along[1], SMALL), ONE)
     cell = max(min(np.floor(across[0] + t * across[1]), across[4]), ZERO)
     above = max(min(np.floor(up[0] + t * up[1]), up[4]), ZERO)
-    # All whole numbers that a float32 holds.
+    # All terms are integers that float32 represents exactly.
     column = along[2] * stride + across[2] * other_stride + along[3] * stride * count + across[3] * other_stride * cell
     return np.int32(column), np.int32(up[2] + up[3] * above if count + cell + above != total else TOP_Z + ONE)
 
@@ -167,12 +181,12 @@ def entered_column(count: Any, along: Any, across: Any, up: Any, stride: Any, ot
 def first_blocked_crossing(
     columns: Columns, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any, line: Line
 ) -> int:
-    """The first crossing of a horizontal axis by which a segment enters a cell that is set, but for its last; 0: none.
+    """Return the first crossing of a horizontal axis that enters a blocking cell, 0 for none; the last never blocks.
 
-    First all cells, in a loop without a branch, of whole vectors of eight; then the bits, up to the first that is set.
+    A loop without branches, over whole vectors of eight, computes all cells. A second loop finds the first set bit.
 
     Args:
-        columns: `[Y * X]`.
+        columns: `[Y * X]` bit columns.
         along, across, up, stride, other_stride, total: as in `entered_column`.
         line: scratch memory.
     """
@@ -189,7 +203,7 @@ def first_blocked_crossing(
 def is_blocked_at(
     cell: int, columns: Columns, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any
 ) -> bool:
-    """Whether a segment crosses into a cell of a horizontal axis, but for its last, and what it enters there is set."""
+    """Return True if a segment enters `cell` of a horizontal axis and is blocked there. The last cell never blocks."""
     count = (np.float32(cell) - along[2]) * along[3]
     if count < ONE or count > along[4]:
         return False
@@ -199,15 +213,16 @@ def is_blocked_at(
 
 @device_function
 def is_clear(n: int, other: int, columns: Columns, flat: Columns, by_mech: Any, blocked_at: Any, line: Line) -> bool:
-    """Whether no voxel of `columns [Y, X]` blocks strictly between the cells of two mechs.
+    """Return True if no voxel blocks strictly between the cells of two mechs.
 
-    What blocked them when they were last looked at often blocks them still, and is tried first; on a GPU nobody
-    remembers that.
+    The cell that blocked this line the last time often blocks it again, so it is checked first.
 
     Args:
+        n, other: indices of the two mechs.
+        columns: `[Y, X]` bit columns.
         flat: the same columns, `[Y * X]`.
         by_mech: `MechArrays`.
-        blocked_at: `[N, N]` of any values; 1 + the cell along x where a line was blocked, or -1 - that along y.
+        blocked_at: `[N, N]` cache of the last blocking cell: 1 + cell along x, or -1 - cell along y. Any value is safe.
         line: scratch memory.
     """
     cells, guess, row = by_mech.cells, int(blocked_at[n, other]), np.float32(columns.shape[1])

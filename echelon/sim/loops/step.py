@@ -5,13 +5,13 @@ from typing import Any
 from echelon.runtime.jit import device_function
 from echelon.sim.loops.ams import intercept
 from echelon.sim.loops.arithmetic import stream_key, uniform
-from echelon.sim.loops.damage import apply, begin_damage, credit_paint
+from echelon.sim.loops.damage import apply, clear_dealt, credit_paint
 from echelon.sim.loops.firing import fire
 from echelon.sim.loops.footing import update_footing
 from echelon.sim.loops.hazards import apply_hazards
 from echelon.sim.loops.heat import dissipate_heat, is_shut_down
 from echelon.sim.loops.lanes import Lane, first, is_first, stride, wait
-from echelon.sim.loops.log import LogArrays, keep
+from echelon.sim.loops.log import LogArrays, write_log
 from echelon.sim.loops.movement import find_cells, move
 from echelon.sim.loops.packing import Records
 from echelon.sim.loops.records import Ground, Hulls, Mechs, Orders, Rules, Scratch
@@ -25,8 +25,8 @@ from echelon.sim.loops.timers import count_down
 
 
 @device_function
-def begin(mechs: Mechs, hulls: Hulls, rules: Rules, lane: Lane) -> None:
-    """Work out what a substep takes for known, of records that hold another battle's."""
+def reset_records(mechs: Mechs, hulls: Hulls, rules: Rules, lane: Lane) -> None:
+    """Reset the cached values of records that another battle used before."""
     invalidate_ground(mechs, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
@@ -39,12 +39,12 @@ def begin(mechs: Mechs, hulls: Hulls, rules: Rules, lane: Lane) -> None:
 
 @device_function
 def update_mechs(records: Records, orders: Orders, hulls: Hulls, ground: Ground, rules: Rules, lane: Lane) -> None:
-    """Timers, hazards, footing and heat of every mech, and its rank in this substep."""
+    """Update timers, hazards, footing and heat of every mech, and draw its priority for this substep."""
     mechs, tally, clouds = records.mechs, records.tally, records.clouds
     key = stream_key(records.battles[0], rules.priority_stream)
     for slot in range(first(lane), clouds.shape[0], stride(lane)):
         clouds[slot].ttl = max(clouds[slot].ttl - 1, 0)
-    # For all mechs in a row, as each waits for the memory of the ground.
+    # One loop over all mechs, so that the memory accesses to the terrain overlap.
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         find_ground(mechs[n], hulls[n], ground, rules)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
@@ -59,7 +59,7 @@ def update_mechs(records: Records, orders: Orders, hulls: Hulls, ground: Ground,
 
 @device_function
 def resolve_impacts(flew: int, scratch: Scratch, ground: Ground, tables: Tables) -> None:
-    """What the shots that flew do, to mechs and to the ground."""
+    """Apply the impacts of `flew` shots to mechs and terrain."""
     records, impacts, rules = scratch.records, scratch.impacts, tables.rules[0]
     strike(flew, scratch, ground.solid, tables)
     spawn_clouds(impacts, flew, records.clouds, rules)
@@ -69,7 +69,7 @@ def resolve_impacts(flew: int, scratch: Scratch, ground: Ground, tables: Tables)
 
 @device_function
 def resolve_fire(scratch: Scratch, ground: Ground, tables: Tables) -> Any:
-    """What weapons do that fire, and what is counted behind it. Returns how many fire."""
+    """Fire weapons, apply their hits, credit paint and lay a wreck. Returns the number of weapons that fired."""
     records, pairs, hulls, rules = scratch.records, scratch.pairs, tables.hulls, tables.rules[0]
     mechs, tally, paint = records.mechs, records.tally, records.paint
     fired = fire(scratch, tables)
@@ -81,14 +81,21 @@ def resolve_fire(scratch: Scratch, ground: Ground, tables: Tables) -> Any:
 
 @device_function
 def decide(b: int, battles: int, scratch: Scratch, ground: Ground, tables: Tables, log: LogArrays, lane: Lane) -> None:
-    """`step.decide` of battle b of so many, in place; the order is that of `step.logged_substep`.
+    """Loop form of `step.decide`, for one battle, in place. The order of systems is that of `step.logged_substep`.
 
-    `scratch` holds its records, and what is known within a substep; `log` is room for what is written down, or None.
+    Args:
+        b: index of the battle.
+        battles: number of battles B.
+        scratch: records of the battle, and scratch memory.
+        ground: terrain of the battle.
+        tables: constants of the battle.
+        log: buffers for the events of each substep, or None.
+        lane: lane of a GPU warp, None on a CPU.
     """
     records, orders, pairs, impacts = scratch.records, scratch.orders, scratch.pairs, scratch.impacts
     mechs, rules, hulls, weapons, slots = records.mechs, tables.rules[0], tables.hulls, tables.weapons, tables.slots
     fired = 0
-    begin(mechs, hulls, rules, lane)
+    reset_records(mechs, hulls, rules, lane)
     for k in range(rules.decision_repeat):
         update_mechs(records, orders, hulls, ground, rules, lane)
         wait(lane)
@@ -96,7 +103,7 @@ def decide(b: int, battles: int, scratch: Scratch, ground: Ground, tables: Table
             intercept(records, slots, hulls, weapons, rules)
         wait(lane)
         flew = fly(records.shots, slots, weapons, impacts, mechs, hulls, ground.solid, rules, lane)
-        begin_damage(mechs, pairs, rules, lane)
+        clear_dealt(mechs, pairs, rules, lane)
         wait(lane)
         if is_first(lane):
             resolve_impacts(flew, scratch, ground, tables)
@@ -111,5 +118,5 @@ def decide(b: int, battles: int, scratch: Scratch, ground: Ground, tables: Table
             records.battles[0].tick += 1
         wait(lane)
         if log is not None and len(log.flew) > 0:
-            keep(k * battles + b, flew, fired, scratch, weapons, log)
-    begin_damage(mechs, pairs, rules, lane)
+            write_log(k * battles + b, flew, fired, scratch, weapons, log)
+    clear_dealt(mechs, pairs, rules, lane)

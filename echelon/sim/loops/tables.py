@@ -1,4 +1,4 @@
-"""The constants of a battle as records."""
+"""Build the constants of a battle as NumPy records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tables(NamedTuple):
 
 
 def build_tables(sim_model: SimModel) -> Tables:
-    """The constants of `sim_model`, on the host."""
+    """Return the constants of `sim_model` as records on the host."""
     shots = sim_model.roster.shots
     return Tables(
         rules=rules_record(sim_model),
@@ -57,7 +57,11 @@ def build_tables(sim_model: SimModel) -> Tables:
 
 
 def filled(kind: np.dtype, count: int, **columns: Any) -> Any:
-    """`count` records of which each field is told, as one value or a sequence of them."""
+    """Return `count` records; `columns` has a scalar or a sequence for each field.
+
+    Raises:
+        KeyError: if `columns` lacks a field or has an unknown one.
+    """
     rows = np.zeros(count, kind)
     if columns.keys() != set(kind.names or ()):
         raise KeyError(f"fields differ: {sorted(columns.keys() ^ set(kind.names or ()))}")
@@ -67,7 +71,7 @@ def filled(kind: np.dtype, count: int, **columns: Any) -> Any:
 
 
 def rules_record(sim_model: SimModel) -> Any:
-    """`RULES` of a game. Long because each number is told."""
+    """Return the `RULES` record of a battle. Long, because it lists each number."""
     rules, catalog, roster, features = sim_model.rules, sim_model.catalog, sim_model.roster, sim_model.config.features
     size = sim_model.config.world.size_x, sim_model.config.world.size_y, sim_model.config.world.size_z
     burst_vox = max(spec.splash_vox for spec in roster.weapons)
@@ -124,7 +128,7 @@ def rules_record(sim_model: SimModel) -> Any:
 
 
 def hull_records(sim_model: SimModel) -> Any:
-    """`HULL` of each mech."""
+    """Return the `HULL` record of each mech."""
     roster = sim_model.roster
     has_ams = torch.zeros(roster.num_mechs, dtype=torch.bool, device="cpu")
     has_ams[roster.ams] = True
@@ -141,7 +145,7 @@ def hull_records(sim_model: SimModel) -> Any:
 
 
 def trigger_columns(sim_model: SimModel) -> Any:
-    """`[N, W]` int32: the column of an action that fires each weapon of each mech, -1 where none does."""
+    """Return the action column that fires each weapon of each mech, `[N, W]` int32, -1 for none."""
     roster = sim_model.roster
     columns = np.full((roster.num_mechs, MAX_WEAPONS), -1, np.int32)
     column_of = np.array([TRIGGER_COLUMNS[trigger] for trigger in Trigger])
@@ -154,7 +158,7 @@ def trigger_columns(sim_model: SimModel) -> Any:
 
 
 def weapon_records(sim_model: SimModel) -> Any:
-    """`WEAPON` of each row of the catalog."""
+    """Return the `WEAPON` record of each weapon of the catalog."""
     roster, rules, guns = sim_model.roster, sim_model.rules, sim_model.roster.guns
     specs = roster.weapons
     shots = [
@@ -195,7 +199,7 @@ def weapon_records(sim_model: SimModel) -> Any:
 
 
 def first_slots(sim_model: SimModel) -> Any:
-    """`[N, W]` int32: the first shot slot of each weapon of each mech, 0 where it has none."""
+    """Return the first shot slot of each weapon of each mech, `[N, W]` int32, 0 for none."""
     roster = sim_model.roster
     first = np.zeros((roster.num_mechs, MAX_WEAPONS), np.int32)
     for weapon in roster.shells:

@@ -16,7 +16,7 @@ from echelon.sim.loops.tables import Tables
 def has_lock(
     shooter: int, target: int, away: Any, scratch: Scratch, opaque: Columns, hulls: Hulls, rules: Rules
 ) -> Any:
-    """`firing.locks` of one pair, `away` vox apart."""
+    """Loop form of `firing.locks`, for one pair, `away` vox apart."""
     mechs, paint = scratch.records.mechs, scratch.records.paint
     mech = mechs[shooter]
     if paint[target, hulls[shooter].pack].left > 0 and mech.quality < ZERO:
@@ -28,7 +28,7 @@ def has_lock(
 
 @device_function
 def designate(shooter: int, gun: Weapon, scratch: Scratch, opaque: Columns, hulls: Hulls, rules: Rules) -> Any:
-    """`designate` of one weapon of one mech: the index of its target, -1 for none."""
+    """Loop form of `targeting.designate`, for one weapon of one mech. Returns the index of the target, -1 for none."""
     mechs = scratch.records.mechs
     mech, focus = mechs[shooter], scratch.orders[shooter].focus
     best, target = INFINITY, -1
@@ -55,7 +55,7 @@ def designate(shooter: int, gun: Weapon, scratch: Scratch, opaque: Columns, hull
 
 @device_function
 def find_targets(scratch: Scratch, opaque: Columns, tables: Tables, lane: Lane) -> None:
-    """Fill `aims`: the index of the mech that a weapon of a mech fires at, -1 for none, -2 where it does not fire."""
+    """Fill `aims` of each mech: the target of each weapon, -1 if it fires without a target, -2 if it does not fire."""
     mechs, orders, lines = scratch.records.mechs, scratch.orders, scratch.lines
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
     for pair in range(first(lane), lines.shape[0], stride(lane)):

@@ -1,4 +1,4 @@
-"""Voxels under mechs and hulls. See `sim/terrain.py`."""
+"""Terrain lookups: the voxel that a mech stands in. See `sim/terrain.py`."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from echelon.sim.loops.records import Ground, Hull, Mech, Mechs, Rules
 
 @device_function
 def material_at(x: int, y: int, z: int, ground: Ground, rules: Rules) -> Any:
-    """`terrain.material_at` of one voxel within the map."""
+    """Loop form of `terrain.material_at`, for one voxel within the map."""
     made_of = int(ground.material[z, y, x])
     if rules.destroys:
         bit = np.int32(1) << np.int32(z)
         if ground.rubble[y, x] & bit:
             made_of = rules.solid_debris if ground.solid[y, x] & bit else rules.debris_field
         elif made_of != rules.air:
-            # Of air nothing can be torn away: what it stands in is not read, for it is seldom in a cache.
+            # Skip these lookups for air, which cannot be removed: the columns are seldom in the cache.
             torn = ground.was_solid[y, x] & ~ground.solid[y, x] | ground.was_opaque[y, x] & ~ground.opaque[y, x]
             if torn & bit:
                 made_of = rules.air
@@ -28,7 +28,7 @@ def material_at(x: int, y: int, z: int, ground: Ground, rules: Rules) -> Any:
 
 @device_function
 def voxel_below(mech: Mech, hull: Hull, rules: Rules) -> Any:
-    """x, y and z of the voxel that a mech stands in."""
+    """Return x, y and z of the voxel that a mech stands in."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
     z = clamped(int(np.floor(mech.pos[2] - hull.half_size[2])), rules.size[2] - 1)
@@ -37,7 +37,7 @@ def voxel_below(mech: Mech, hull: Hull, rules: Rules) -> Any:
 
 @device_function
 def find_ground(mech: Mech, hull: Hull, ground: Ground, rules: Rules) -> None:
-    """`terrain.standing_on` of one mech, looked up if it stands in another voxel than before or the ground changed."""
+    """Loop form of `terrain.standing_on`, for one mech. Cached until the voxel or the terrain changes."""
     x, y, z = voxel_below(mech, hull, rules)
     voxel = 1 + (z * rules.size[1] + y) * rules.size[0] + x
     if voxel != mech.stands_in:
@@ -46,9 +46,9 @@ def find_ground(mech: Mech, hull: Hull, ground: Ground, rules: Rules) -> None:
 
 @device_function
 def invalidate_ground(mechs: Mechs, lane: Lane) -> None:
-    """Have mechs look up the ground again, for what is solid or rubble has changed.
+    """Invalidate the terrain caches of all mechs, because solid voxels or rubble have changed.
 
-    Leaves that are shot away are no such change: nobody walks into them, and they are neither hot nor wet.
+    Removed foliage needs no call: it does not block hulls, and has no heat or damage.
     """
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mechs[n].stands_in = 0
@@ -57,6 +57,6 @@ def invalidate_ground(mechs: Mechs, lane: Lane) -> None:
 
 @device_function
 def height_bits(z: Any, hull: Hull) -> Any:
-    """`terrain.height_bits` of one hull at a height."""
+    """Loop form of `terrain.height_bits`, for one hull at a height."""
     first, last = cell_span(z, hull.half_size[2], 30)
     return bits_between(first, last)

@@ -191,7 +191,7 @@ BAD = {
     "not JSON": (lambda p: (p / CLAIMS).write_text("{"), "checkpoint.json: not valid JSON"),
     "a list": (lambda p: (p / CLAIMS).write_text("[]"), "checkpoint.json: claims must be an object"),
     "nested": (lambda p: (p / CLAIMS).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),
-    "duplicate key": (duplicate_key, "checkpoint.json: key 'schema' stands there twice"),
+    "duplicate key": (duplicate_key, "checkpoint.json: duplicate key 'schema'"),
     "a pipe": (pipe, "policy.safetensors: expected a regular file"),
     "a folder": (a_folder, "checkpoint.json: expected a regular file"),
     "many keys": (many_keys, "checkpoint.json: schema must be 'echelon-checkpoint', got None"),
@@ -204,7 +204,7 @@ BAD = {
     ),
     "version 99": (
         lambda p: edit(p, version=99),
-        "version must be 3, got 99: a checkpoint of another version is not read",
+        "version must be 3, got 99: other versions of a checkpoint are not supported",
     ),
     "schema": (lambda p: edit(p, schema="other"), "schema must be 'echelon-checkpoint', got 'other'"),
     "wrong type": (lambda p: edit(p, comm_dim="8"), "comm_dim must be an integer 0..1024, got '8'"),

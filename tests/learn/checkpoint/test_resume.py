@@ -26,7 +26,7 @@ from echelon.reports.run_groups import read_run, with_changes
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.runtime.tensor_files import StateDict
-from echelon.state import untouched
+from echelon.state import initial_terrain
 
 STEPS_UP = (1, 4)
 """Iterations before which a fake win rate ends the stage: one before the run stops, one after."""
@@ -205,12 +205,12 @@ def test_terrain_is_stored_as_difference():
         value ^= where.to(value.dtype) * 37
     found = {key: value.clone() for key, value in terrain_diff(env.state, maps).items()}
     assert 0 < len(found["damage.index"]) < terrain.damage.numel() / 50
-    again = apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
+    again = apply_terrain_diff(initial_terrain(env.state.map_id, maps), found, "ground")
     for name, value in terrain.items():
         assert torch.equal(again.get(name), value), name
     found["rubble.index"][0] = terrain.rubble.numel()
     with pytest.raises(FileError, match=r"ground: tensor rubble.index: expected 0..\d+, got"):
-        apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
+        apply_terrain_diff(initial_terrain(env.state.map_id, maps), found, "ground")
 
 
 @pytest.mark.requirement("R7")

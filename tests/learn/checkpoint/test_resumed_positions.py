@@ -49,7 +49,7 @@ def test_invalid_positions_in_checkpoint_raise(tmp_path):
     trainer = Trainer(tiny_run(env=positions()), tmp_path / "run")
     found = open_checkpoint(trainer.save())
     for change, said in (
-        ({"positions": [{}]}, r"env.positions\[0\] must be whole: this Position lacks units"),
+        ({"positions": [{}]}, r"env.positions\[0\] must be complete: this Position lacks units"),
         ({"positions": "x"}, r"env.positions must be a list"),
         ({"blue": ["scout"]}, r"blue of EnvConfig.positions\[0\] must be the scout of the battle"),
     ):

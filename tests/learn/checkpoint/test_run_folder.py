@@ -220,7 +220,7 @@ def test_runs_started_in_same_second_get_unique_folders(tmp_path, monkeypatch):
         folders = [stack.enter_context(opened_run(config, ALONE))[0] for _ in range(3)]
         assert [folder.name for folder in folders] == ["20260101-120000", "20260101-120000-2", "20260101-120000-3"]
         (folders[1] / "metrics.csv").touch()
-        with pytest.raises(FileError, match="no other process at work there"), file_lock(folders[0] / LOCK):
+        with pytest.raises(FileError, match="no other process that uses the folder"), file_lock(folders[0] / LOCK):
             pass
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["20260101-120000-2"], (
         "the unused one is gone"
