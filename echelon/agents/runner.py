@@ -105,7 +105,7 @@ class TeamObservation(NamedTuple):
     """`[R, A, 64]` bool, the discrete actions available to each mech; None if no policy reads it."""
 
     @staticmethod
-    def shown(
+    def from_groups(
         observed: Shown,
         join: Callable[[Tensor, Tensor], Tensor],
         telemetry: Tensor,

@@ -318,7 +318,7 @@ class MatchBatch:
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)
         telemetry = torch.cat([td.get(("telemetry",))] * 2)
-        observation = TeamObservation.shown(td, self._rows, telemetry, normals.split(self.sizes, 1), masks)
+        observation = TeamObservation.from_groups(td, self._rows, telemetry, normals.split(self.sizes, 1), masks)
         action = self.runner(observation)
         for group, group_action, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
             td[group, "action"] = group_action[:, :mechs]

@@ -54,7 +54,7 @@ class CommandPort:
         """By battle who won its first one: `own`, `enemy`, `nobody`, or None while it goes on."""
         self.stick: Stick | None = None
         """What drives one mech in place of its policy; None: nobody drives."""
-        view.drives = self._driven
+        view.override_actions = self._driven
 
     @property
     def num_packs(self) -> int:

@@ -420,7 +420,7 @@ class CommandedGame:
     def __init__(self, port: CommandPort, sink: StepSink, names: tuple[str, str]) -> None:
         self.port, self.sink, self.env = port, sink, port.view.env
         self.endings = Endings(self.env.observed(), self.env.num_envs)
-        port.view.keeps = self._keep
+        port.view.on_decision = self._keep
         sink.begin([Battle(*names, seed) for seed in self.env.state.seed.tolist()])
 
     def _keep(self, stepped: TensorDictBase) -> None:
@@ -439,5 +439,5 @@ class CommandedGame:
 
     def end(self) -> None:
         """All battles have ended."""
-        self.port.view.keeps = None
+        self.port.view.on_decision = None
         self.sink.end(self.endings.outcome)

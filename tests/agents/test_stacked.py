@@ -31,7 +31,7 @@ def decided(monkeypatch, is_kept: bool) -> tuple[torch.Tensor, int]:
     monkeypatch.setattr(GridEncoder, "constants", lambda self: (calls.append(self), constants(self))[1])
     td = EchelonEnv(config, 2, "cpu", seed=1, backend="eager").reset()
     join, telemetry = (lambda blue, red: torch.cat((blue, red))), torch.cat([td["telemetry"]] * 2)
-    observation = TeamObservation.shown(td, join, telemetry, None)
+    observation = TeamObservation.from_groups(td, join, telemetry, None)
     with torch.inference_mode():
         loc, _ = teams.distribution(observation)
     return loc, len(calls)

@@ -115,7 +115,7 @@ class Unbuilt:
     ("use", "message"),
     [
         (resolve, "a commander must be a name or the path of a folder, got "),
-        (lambda given: echelon.versus(BRIEF, given, 2, "cpu", 0), "opponent must be a name, a path or the policy of a"),
+        (lambda given: echelon.versus(BRIEF, given, 2, "cpu", 0), "opponent must be a name, a path or a team policy"),
         (lambda given: TrainConfig(opponent=given), r"TrainConfig\.opponent must be a str, got "),
         (
             lambda given: echelon.evaluate("heuristic", echelon.latest("small-5v5"), [given], 2),

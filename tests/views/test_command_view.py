@@ -119,7 +119,7 @@ def test_a_decision_splits_no_operation_over_threads():
         threads.append(torch.get_num_threads())
         return action
 
-    view.drives = counted
+    view.override_actions = counted
     torch.set_num_threads(2)
     view.decide(None)
     assert threads == [1] and torch.get_num_threads() == 2

@@ -93,7 +93,7 @@ def test_both_sides_of_equal_teams_may_be_grouped_by_class_where_their_classes_a
     members = team_members(swapped, "both", [f"agent_{i}" for i in range(5)])
     assert groups_of("pack", members) == {"pack_0": [f"agent_{i}" for i in range(5)]}
     with pytest.raises(
-        ConfigError, match=r"other than 'class' unless side is .*agent_2 is medium or light by the side"
+        ConfigError, match=r"another rule than 'class' unless side is .*agent_2 is medium or light, depending on the side"
     ):
         groups_of("class", members)
 
@@ -263,13 +263,13 @@ def one_less(**more):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: versus(one_less()), f"groups must be each of {NAMES} in one group, got agent_5 in none"),
-        (lambda: versus(one_less(b=["agent_5"], c=["agent_0"])), "got agent_0 in 'a' and again in 'c'"),
-        (lambda: versus(one_less(b=["agent_5", "agent_5"])), "got agent_5 in 'b' and again in 'b'"),
+        (lambda: versus(one_less()), f"groups must be each of {NAMES} in one group, got agent_5 in no group"),
+        (lambda: versus(one_less(b=["agent_5"], c=["agent_0"])), "got agent_0 in 'a' and in 'c'"),
+        (lambda: versus(one_less(b=["agent_5", "agent_5"])), "got agent_5 in 'b' and in 'b'"),
         (lambda: versus(one_less(b=["agent_6"])), "got 'agent_6' in 'b'"),
         (lambda: versus(one_less(b=[["agent_5"]])), r"got \['agent_5'\] in 'b'"),
-        (lambda: versus(one_less(b=["agent_5"], c=[])), "got nobody in 'c'"),
-        (lambda: versus({}), "groups must be each of agent_0, .* in none"),
+        (lambda: versus(one_less(b=["agent_5"], c=[])), "got no mech in 'c'"),
+        (lambda: versus({}), "groups must be each of agent_0, .* in no group"),
         (lambda: versus(one_less(b="agent_5")), "groups must be class, pack, mech, a MarlGroupMapType or lists"),
         (lambda: versus(one_less(state=["agent_5"])), "a group of groups must be a name .* got 'state'"),
         (lambda: versus({1: ["agent_0"]}), "a group of groups must be a name other than"),
@@ -279,7 +279,7 @@ def one_less(**more):
         (lambda: teams("class", group_map="pack"), "group_map must be left out where groups hold mechs"),
         (lambda: teams(("a", "b", "c")), "groups must be two different names, or a partition"),
         (lambda: teams(("a", "done")), "a group of groups must be a name other than"),
-        (lambda: teams(("a", "b"), group_map={}), "group_map must be each of a_0, .* in none"),
+        (lambda: teams(("a", "b"), group_map={}), "group_map must be each of a_0, .* in no group"),
         (lambda: teams({"a": ["agent_0"]}), "groups must be each of blue_0, blue_1"),
         (lambda: versus(LISTED, action={"odd": "discrete"}), "action must be one value, or one for each of odd, one"),
         (lambda: versus("pack", observation={"pack_0": "flat", "pack_1": 1}), r"observation\['pack_1'\] must be flat"),
@@ -299,5 +299,5 @@ def test_a_missing_action_names_the_groups():
     view = versus("pack")
     td = view.reset()
     td["pack_0", "action"] = torch.zeros(2, 5, WIDTH)
-    with pytest.raises(ConfigError, match=r"\('pack_1', 'action'\) is missing: a step needs the actions of 'pack_0', "):
+    with pytest.raises(ConfigError, match=r"\('pack_1', 'action'\) is missing: step requires the actions of 'pack_0', "):
         view.step(TensorDict({"pack_0": {"action": td["pack_0", "action"]}}, [2]))

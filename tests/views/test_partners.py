@@ -153,7 +153,7 @@ def test_nobody_is_left_out_and_nobody_counted_twice(mine):
 
 
 def test_who_commands_the_rest_is_a_policy():
-    with pytest.raises(ConfigError, match="partner must be a name, a path or the policy of a team"):
+    with pytest.raises(ConfigError, match="partner must be a name, a path or a team policy"):
         echelon.partners(SHORT, 3, device="cpu")
     with pytest.raises(ConfigError, match="partner must return the team it was given"):
         env = echelon.partners(SHORT, lambda team: None, device="cpu")

@@ -123,7 +123,7 @@ def test_a_task_has_them_too():
         (lambda view: view.get_state([1]), r"saved: is_red must be \[False\].*got \[True\]"),
         (
             lambda view: view.env.get_state([0]),
-            "saved must be what a view's get_state returned",
+            "saved must be the result of a view's get_state",
         ),
         (lambda view: view.get_state([0, 2]), "saved must be 1 battles, as many as rows"),
         (lambda view: None, "saved must be a TensorDict of get_state"),
