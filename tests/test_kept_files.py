@@ -154,7 +154,7 @@ def test_a_result_is_fought_again(kept_today, task):
 def test_a_leaderboard_is_read_and_refuses_what_stands_there(kept_today, task):
     (row,) = leaderboard.read_table(kept_today / "leaderboard.json")
     assert row["name"] == "hard" and row["fingerprint"] == task.fingerprint
-    with pytest.raises(ConfigError, match="of others than stand in"):
+    with pytest.raises(ConfigError, match="not yet in"):
         leaderboard.add_result(kept_today / "leaderboard.json", kept_today / "result.json", "again", device="cpu")
 
 
@@ -288,7 +288,7 @@ def test_a_league_of_an_earlier_form_is_refused_in_one_line(kept):
         database.execute("PRAGMA user_version = 4")
     with pytest.raises(FileError) as error:
         Store(kept / "league")
-    hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
+    hint = "leagues from before the first release are not supported: create a new one with `arena.py init`"
     assert str(error.value) == f"{kept / 'league' / FILE}: version must be 6, got 4: {hint}"
 
 

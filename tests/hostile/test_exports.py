@@ -207,7 +207,7 @@ def test_the_first_bad_row_is_told_though_a_hole_follows(path, tmp_path):
         ("matches", {"red": "0" * 64}, "matches[1].red must name a known entry"),
         ("matches", {"period": 9}, "matches[1].period must name a known period, got 9"),
         ("matches", {"seed": 9}, "matches[1].key must be '"),
-        ("ratings", {"period": 2}, "ratings[1].period must be one that is closed, got 2"),
+        ("ratings", {"period": 2}, "ratings[1].period must be a closed period, got 2"),
         ("changes", {"entry": "0" * 64}, "changes[1].entry must name a known entry"),
     ],
 )

@@ -77,5 +77,5 @@ def test_a_name_in_the_file_of_a_league_is_never_imported(league, tmp_path, monk
     monkeypatch.syspath_prepend(tmp_path)
     with league.writing():
         league.execute("UPDATE entries SET name = 'of_a_stranger:Commander' WHERE name LIKE 'heuristic:easy@%'")
-    with pytest.raises(FileError, match=r"name must be small letters .*, got 'of_a_stranger:Commander'"):
+    with pytest.raises(FileError, match=r"name must be lower-case letters .*, got 'of_a_stranger:Commander'"):
         resolve(f"league:{league.folder}/of_a_stranger:Commander")

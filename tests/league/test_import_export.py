@@ -49,7 +49,7 @@ def twice(table, row):
     return lambda document: document[table].append(dict(document[table][row]))
 
 
-NOT_A_NAME = r"entries\[5\].name must be small letters"
+NOT_A_NAME = r"entries\[5\].name must be lower-case letters"
 NOT_A_TEXT = r"changes\[0\].reason must be a text of at most 1000 printable letters"
 SPOILED = {
     "NaN rating": (
@@ -61,14 +61,14 @@ SPOILED = {
         r"ratings\[0\].deviation must be a number 0.001",
     ),
     "no volatility": (put("ratings", 1, "volatility", 0), r"ratings\[1\].volatility must be a number 1e-06..10"),
-    "duplicate id": (twice("entries", 5), r"entries\[7\].id must stand there once"),
+    "duplicate id": (twice("entries", 5), r"entries\[7\].id must be unique"),
     "duplicate name": (put("entries", 6, "name", "heuristic:easy@3"), r"entries\[6\].weights must be None"),
-    "duplicate match": (twice("matches", 0), r"matches\[2\].key must stand there once"),
+    "duplicate match": (twice("matches", 0), r"matches\[2\].key must be unique"),
     "unknown kind": (put("entries", 5, "kind", "emperor"), r"entries\[5\].kind must be one of .* got 'emperor'"),
     "a path": (put("entries", 5, "weights", "../../etc/shadow"), r"entries\[5\].weights must be 'weights/"),
     "an absolute path": (put("entries", 5, "weights", "/etc/shadow"), r"entries\[5\].weights must be 'weights/"),
     "a path as id": (put("entries", 5, "id", "../../etc/shadow"), r"entries\[5\].id must be a sha256, got '../../etc"),
-    "false tier": (put("entries", 0, "id", "0" * 64), r"entries\[0\].id must be [0-9a-f]{64}, as of every heuristic"),
+    "false tier": (put("entries", 0, "id", "0" * 64), r"entries\[0\].id must be [0-9a-f]{64}, the id of heuristic"),
     "weights that are not there": (put("entries", 5, "id", "0" * 64), r"entries\[5\].weights must be"),
     "unknown entry": (put("matches", 1, "blue", "0" * 64), r"matches\[1\].blue must name a known entry"),
     "unknown period": (put("matches", 1, "period", 9), r"matches\[1\].period must name a known period, got 9"),
@@ -103,13 +103,13 @@ SPOILED = {
     ),
     "a circle of parents": (
         lambda d: d["entries"][5].update(parent=d["entries"][6]["id"]),
-        r"entries\[5\].parent must name an entry above it",
+        r"entries\[5\].parent must name an earlier entry",
     ),
     "another battle's key": (
         put("matches", 0, "seed", 7),
         rf'matches\[0\].key must be \'{{"rules_version": {RULES_VERSION}, .*}}/7/',
     ),
-    "a rating before its time": (put("ratings", 0, "period", 2), r"ratings\[0\].period must be one that is closed"),
+    "a rating before its time": (put("ratings", 0, "period", 2), r"ratings\[0\].period must be a closed period"),
     "a tier that rises": (
         put("entries", 0, "kind", "candidate"),
         r"entries\[0\].kind must be one of \('scripted'",
@@ -117,29 +117,29 @@ SPOILED = {
     "a network as a tier": (put("entries", 5, "kind", "scripted"), r"entries\[5\].kind must be one of \('candidate', "),
     "nobody": (
         lambda d: [d[table].clear() for table in ("entries", "matches", "ratings", "changes")],
-        "entries must be at least one, got none",
+        "entries must contain at least one, got none",
     ),
     "another battle": (
         lambda d: d["env"].update(comm_dim=4),
-        r"entries\[5\].weights: trained in another battle: env",
+        r"entries\[5\].weights: trained with another battle config: env",
     ),
     "a rating that no match gives": (
         put("ratings", 5, "rating", 2500.0),
-        r"ratings\[5\].rating must be 1500, as the matches of period 1 give, got 2500",
+        r"ratings\[5\].rating must be 1500, computed from the matches of period 1, got 2500",
     ),
     "a match left out": (
         lambda d: d["matches"].pop(),
-        r"ratings\[\d\].(rating|deviation) must be [0-9.]+, as the matches of period 1 give, got",
+        r"ratings\[\d\].(rating|deviation) must be [0-9.]+, computed from the matches of period 1, got",
     ),
     "another winner": (
         lambda d: d["matches"][0].update(winner=3 - d["matches"][0]["winner"]),
-        r"ratings\[\d\].rating must be [0-9.]+, as the matches of period 1 give, got",
+        r"ratings\[\d\].rating must be [0-9.]+, computed from the matches of period 1, got",
     ),
     "ratings left out": (
         lambda d: d["ratings"].clear(),
-        "ratings must rate all that played in period 1, got none of [0-9a-f]{64}",
+        "ratings must include all players of period 1, got none of [0-9a-f]{64}",
     ),
-    "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with one that is open, got open \[\]"),
+    "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with the only open one, got open \[\]"),
 }
 
 
@@ -241,6 +241,6 @@ def test_a_league_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
     store, path = exported(tmp_path)
     before = path.read_bytes()
     monkeypatch.setattr(trade, "MAX_BYTES", 1000)
-    with pytest.raises(FileError, match="a league must be at most 1000 bytes to be read again, got "):
+    with pytest.raises(FileError, match="a league must have at most 1000 bytes to be imported, got "):
         write_league(store, path)
     assert path.read_bytes() == before

@@ -23,7 +23,7 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 CPU = torch.device("cpu")
-HINT = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
+HINT = "matches and ratings are valid only under their rules; `arena.py add` adds its weights/* to a new league"
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ SPOILED = {
             d["ratings"].clear(),
             d["entries"][3].update(name="heuristic:hard@7", id=scripted_id("heuristic:hard@7")),
         ),
-        rf"entries\[3\].name must end with @{OURS}, the league's, got 'heuristic:hard@7'",
+        rf"entries\[3\].name must end with @{OURS}, the rules of the league, got 'heuristic:hard@7'",
     ),
     "newer rules": (
         lambda d: d["env"].update(rules_version=7),

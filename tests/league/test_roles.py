@@ -55,7 +55,7 @@ def test_an_exploiter_that_wins_joins_and_begins_anew():
     verdict = judge(Role.MAIN_EXPLOITER, {"main": 0.7}, 1, CONFIG, CHANCE)
     assert verdict.joins and verdict.resets and verdict.reason.startswith("won: 70% of the points against main")
     waits = judge(Role.MAIN_EXPLOITER, {"main": 0.69}, 3, CONFIG, CHANCE)
-    assert not waits.joins and not waits.resets and "learns on: 69%" in waits.reason
+    assert not waits.joins and not waits.resets and "continues: 69%" in waits.reason
     late = judge(Role.MAIN_EXPLOITER, {"main": 0.1}, 4, CONFIG, CHANCE)
     assert not late.joins and late.resets and late.reason.startswith("out of turns: 10%")
 
@@ -65,7 +65,7 @@ def test_exploiter_without_an_opponent_has_not_won(role):
     free = LeagueConfig(exploiter_wins=0.0)
     verdict, late = (judge(role, {}, turns, free, CHANCE) for turns in (1, free.exploiter_turns))
     assert (verdict.joins, verdict.resets, late.joins) == (False, False, False)
-    assert verdict.reason == "learns on: no opponent to be judged against, turn 1 of 4"
+    assert verdict.reason == "continues: no opponent for an evaluation, turn 1 of 4"
 
 
 def test_a_league_exploiter_must_beat_everybody_and_begins_anew_by_chance():

@@ -36,7 +36,7 @@ def test_a_fresh_league_holds_the_tiers(tmp_path):
     assert [entry.name for entry in store.entries()] == [f"heuristic:{tier}@{RULES_VERSION}" for tier in TIERS]
     assert store.env == dataclasses.replace(BRIEF, map_seed=0) and store.period == 1
     assert {(s.rating, s.deviation, s.games) for s in store.standings()} == {(1500.0, 350.0, 0)}
-    with pytest.raises(FileError, match="cannot be made: File exists"):
+    with pytest.raises(FileError, match="cannot be created: File exists"):
         fresh(tmp_path)
     with pytest.raises(FileError, match="expected the file of a league, found none"):
         Store(tmp_path / "nowhere")

@@ -33,7 +33,7 @@ def run(*arguments: str, program: str = "arena.py") -> str:
 def test_a_league_from_beginning_to_end(tmp_path, ask):
     path = str(tmp_path / "league")
     assert "5 entries, battles of small" in run("init", "--league", path)
-    with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be made: File exists"):
+    with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be created: File exists"):
         ask("init", "--league", path)
 
     place = tmp_path / "brief"
@@ -97,7 +97,7 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     for line, match in zip(lines[:42], store.matches(), strict=True):
         assert line["period"] == 1 and {name: line[name] for name in names} == {n: getattr(match, n) for n in names}
         assert line["winner"] == ("draw", "blue", "red")[match.winner]
-    with pytest.raises(FileError, match=r"found none: make one with `arena\.py init`"):
+    with pytest.raises(FileError, match=r"found none: create one with `arena\.py init`"):
         ask("list", "--league", str(tmp_path / "none"))
 
 
@@ -213,12 +213,12 @@ def test_training_enters_a_league(tmp_path):
     said = run(*tiny, *own, "--total-agent-steps", "640", program="train.py")
     assert said.count("in the league ") == 2
     # Nobody there could be met yet.
-    assert said.count(f"{league}: no policy there has this architecture (--model): until one has, 8 of 8 battles") == 1
+    assert said.count(f"{league}: no policy in it has this architecture (--model): until then 8 of 8 battles") == 1
     entered = store.entries("candidate", "commander")
     assert len(entered) == 2 and entered[1].parent == entered[0].id and store.period == 3
     assert sorted(path.name for path in (folder / "checkpoints").iterdir())[-1] == "iteration_000002"
     said = run(*tiny, *own, "--total-agent-steps", "960", "--resume", "latest", program="train.py")
-    assert "no policy there" not in said
+    assert "no policy in it" not in said
     third = store.entries("candidate", "commander")[2:]
     assert [entry.parent for entry in third] == [entered[1].id], "it knows its last entry"
     assert store.period == 4, "what was rated before is not rated again"
@@ -229,7 +229,9 @@ def test_training_enters_a_league(tmp_path):
 
 def test_evolve_refuses_what_the_league_decides(tmp_path, ask):
     path = str(Store.create(tmp_path / "league", BRIEF).folder)
-    with pytest.raises(ConfigError, match=r"--train\.max-minutes must be left alone: the league decides it, got 5\.0"):
+    with pytest.raises(
+        ConfigError, match=r"--train\.max-minutes must be left at its default: the league sets it, got 5\.0"
+    ):
         ask("evolve", "--league", path, "--train.max-minutes", "5")
     with pytest.raises(ConfigError, match=r"seeds must be 1\.\.524288, got 0"):
         ask("evolve", "--league", path, "--seeds", "0")
@@ -252,6 +254,6 @@ def test_a_league_evolves(tmp_path):
         ),
         *("--train.backend", "eager", "--device", "cpu"),
     )
-    assert "turn 1, main exploiter: " in said and "joins and begins anew" in said
+    assert "turn 1, main exploiter: " in said and "joins and resets" in said
     assert len(store.entries("main")) == 1 and len(store.entries("exploiter")) == 2
     assert {change.change for change in store.changes()} >= {"added", "judged", "reset"}
