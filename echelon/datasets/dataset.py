@@ -427,7 +427,7 @@ class CommandedGame:
         for group in GROUPS:
             stepped[group, DRIVEN] = self._driven(group)
         self.sink.step(stepped, self.endings.running.clone())
-        self.endings.note(stepped["next"], lambda ends: state_hashes(self.env.state, ends))
+        self.endings.store(stepped["next"], lambda ends: state_hashes(self.env.state, ends))
 
     def _driven(self, group: str) -> torch.Tensor:
         """`[B, A]` bool: True for mechs of a group that a person drives."""

@@ -119,7 +119,7 @@ def test_populations_that_are_none_are_refused(change, message):
 
 def test_a_task_without_protocol_2_says_so():
     plain: Task = echelon.tasks()[echelon.latest("small-5v5")]
-    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be one of protocol 2"):
+    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be one with protocol 2"):
         plain.battle("test")
     with pytest.raises(ConfigError, match=r"roster must be 0\.\.2, got 3"):
         FAMILY[0].battle("test", 3)

@@ -228,7 +228,7 @@ def test_places_beyond_the_first_batch_are_not_recorded():
     recorder = Recorder([1, 2, 3])
     list(arena.play_all([Battle("one", "two", seed) for seed in range(4)], recorder))
     assert recorder.battles == [1] and len(recorder.finish(["one"], ["two"]).battles) == 1
-    with pytest.raises(ConfigError, match="battles to record must be below 2, those of the batch, got 'none'"):
+    with pytest.raises(ConfigError, match="battles to record must be below 2, the batch size, got 'none'"):
         arena.play([Battle("one", "two", 0), Battle("two", "one", 0)], Recorder([2]))
 
 

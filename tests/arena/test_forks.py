@@ -79,15 +79,13 @@ def test_a_replay_whose_commanders_nobody_knows_opens_and_says_so(tmp_path):
     replay.battles[0].about["blue"] = "somebody"
     save(replay, tmp_path / "somebody.echelon")
     opened = read(tmp_path / "somebody.echelon")
-    words = r"^battle 1 cannot be forked, as its commanders play it again: somebody: expected a tier"
+    words = r"^battle 1 cannot be forked without its commanders: somebody: expected a tier"
     with pytest.raises(FileError, match=words):
         fork(opened, at_s=0.0, device="cpu")
     with pytest.raises(FileError, match=words):
         whatif(opened, device="cpu")
     opened.battles[1].about["red"] = "human over heuristic:easy"
-    with pytest.raises(
-        FileError, match=r"^battle 2 must be with the orders of its commander, to be played again, got "
-    ):
+    with pytest.raises(FileError, match=r"^battle 2 must be recorded with the orders of its commander, got "):
         fork(opened, 1, at_s=0.0, device="cpu")
 
 
@@ -123,7 +121,7 @@ def test_a_battle_under_orders_is_played_again_with_them(commanded, tmp_path):
     assert np.array_equal(*issued) and len(set(issued[0].tolist())) > 4
     write_page(replay, [rebuild(replay, battle)], tmp_path / "page.html")
     silent = dataclasses.replace(battle, commands=np.zeros_like(battle.commands))
-    with pytest.raises(FileError, match="played again must be"):
+    with pytest.raises(FileError, match="the replayed battle must be"):
         fork(Replay(replay.about, [silent]), at_s=3.5, device="cpu")
 
 
@@ -137,7 +135,7 @@ def test_a_mech_may_follow_its_order(commanded):
     found = whatif(commanded, at_s=1.5, **asked)
     assert set(found.mechs.keys()) == {"follow_order", "removed"}
     assert set(whatif(commanded, at_s=0.0, **asked).mechs.keys()) == {"removed"}
-    with pytest.raises(ConfigError, match=r"^intervention must be another where no orders are given, got "):
+    with pytest.raises(ConfigError, match=r"^intervention must be another one in battles without orders, got "):
         fork(recorded("hard", "easy", BRIEF, 2, seed=1), at_s=0.0, intervention="follow_order", device="cpu")
 
 
@@ -148,9 +146,7 @@ def same_until(one: Battle, other: Battle, moments: int | None = None) -> bool:
 def test_a_battle_that_differs_before_its_fork_is_refused():
     replay = recorded("hard", "easy", BRIEF, 2, seed=1)
     replay.battles[0].pos[3, 2, 0] += 1
-    with pytest.raises(
-        FileError, match=r"^pos of the battle played again must be as recorded in its first 4 decisions"
-    ):
+    with pytest.raises(FileError, match=r"^pos of the replayed battle must be as recorded in the first 4 decisions"):
         fork(replay, at_s=1.0, device="cpu")
 
 

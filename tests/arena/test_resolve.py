@@ -123,7 +123,7 @@ class Unbuilt:
         ),
         (
             lambda given: Match(("x", given), {}, BRIEF, 2, ArenaConfig(CPU)),
-            "policy 'x' must be a TeamPolicy, no class nor name",
+            "policy 'x' must be a TeamPolicy, neither a class nor a name",
         ),
     ],
 )

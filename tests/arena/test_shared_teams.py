@@ -77,7 +77,7 @@ def test_a_decision_reads_nothing_on_the_host(name):
     arena = BatchArena(BRIEF, KNOWN.__getitem__, ArenaConfig(CPU, 2))
     batch = arena.make_batch(arena, [Battle(name, "hard", 1), Battle("hard", name, 2)], None)
     with torch.inference_mode():
-        now = batch.begin()
+        now = batch.reset_battles()
         batch._decide(now, 0)
         with HostReads() as counter:
             batch._decide(now, 1)

@@ -139,7 +139,7 @@ def test_an_honest_result_is_true(honest, tmp_path, sample):
     assert result.bit_for_bit and result.is_sealed and result.battles == BATTLES
     assert result.replayed == (sample or BATTLES)
     assert result.unseen == (1 - 0.05 ** (1 / 5) if sample else 0)
-    assert f"true: {result.replayed} of {BATTLES} battles fought again ended the same, bit for bit" in str(result)
+    assert f"valid: {result.replayed} of {BATTLES} battles replayed, which are bit-identical" in str(result)
 
 
 def other_weights(told):
@@ -210,7 +210,7 @@ LIES = {
     "edited win": (edited_win, r"result\.json: runs\[0\], \d, battle \d+\.winner is"),
     "edited score": (edited_score, r"scores\.focal\.value is .* scores must be those of the battles"),
     "narrower interval": (narrower, r"scores\.focal\.low is"),
-    "other seed": (other_seed, r"result\.json: seeds must be the sealed ones of the task"),
+    "other seed": (other_seed, r"result\.json: seeds must be the sealed seeds of the task"),
     "other weights": (other_weights, r"runs\[0\]\.id must be [0-9a-f]{64}, that of .*policy_1"),
     "fewer battles": (fewer_battles, r"runs\[0\]\.cases\[0\]\.outcomes must be 8 battles, got 6"),
     "fewer kinds of battles": (fewer_kinds, r"cases must be the 10 kinds of battles of the protocol, got '?9"),
@@ -241,9 +241,13 @@ def test_trained_on_test_is_told_by_the_weights(tmp_path):
     assert found.record["runs"][0]["met"]["strangers"]["style:rusher"] == "met" and not found.is_sealed
     told = copy.deepcopy(found.as_json())
     result = echelon.verify(written(tmp_path, told), str(policy), sample=3, device="cpu")
-    assert result.met == ("style:rusher",) and not result.is_sealed and "has met style:rusher: no figure" in str(result)
+    assert (
+        result.met == ("style:rusher",)
+        and not result.is_sealed
+        and "does not count for the task: training contained style:rusher" in str(result)
+    )
     trained_on_test(told)
-    with pytest.raises(FileError, match=r"met and provenance must be what the weights tell of their training"):
+    with pytest.raises(FileError, match=r"met and provenance must be those in the policy's checkpoint"):
         echelon.verify(written(tmp_path, told), str(policy), sample=3, device="cpu")
 
 
@@ -264,7 +268,9 @@ def test_what_ships_need_not_be_named_and_nothing_else_is_looked_up(honest, tmp_
     told = scripted.as_json()
     told["versions"] = {**told["versions"], "processor": "another", "torch": "1.0"}
     assert echelon.verify(written(tmp_path, told), device="cpu").bit_for_bit, "scripted battles, on every processor"
-    with pytest.raises(FileError, match=r"policies must be commanders that ship, or the policies named by --policy"):
+    with pytest.raises(
+        FileError, match=r"policies must be commanders that ship with Echelon, or policies given by --policy"
+    ):
         echelon.verify(written(tmp_path, honest[0].as_json()), device="cpu")
     told["runs"][0]["policy"] = "os:getcwd"
     with pytest.raises(FileError, match="policies must be commanders that ship"):
@@ -277,7 +283,7 @@ def test_on_another_kind_of_processor_wins_are_compared(honest, tmp_path):
     told = copy.deepcopy(found.as_json())
     told["versions"]["processor"] = "riscv RVV"
     result = echelon.verify(written(tmp_path, told), str(policy), sample=0, device="cpu")
-    assert not result.bit_for_bit and "won as often, within chance" in str(result)
+    assert not result.bit_for_bit and "agree in wins, within chance" in str(result)
     for one in (one for case in told["runs"][0]["cases"] for one in case["outcomes"]):
         one["winner"] = one["x_side"]
     told["scores"] = json.loads(json.dumps(scores_of(told["runs"])))
@@ -317,12 +323,12 @@ def test_a_stranger_is_the_one_whose_hash_is_sealed(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"task": echelon.latest("small-5v5")}, "must be one of protocol 2"),
+        ({"task": echelon.latest("small-5v5")}, "must be one with protocol 2"),
         ({"split": "train"}, "split must be validation or test"),
         ({"battles": 3}, "battles must be even"),
         ({"beside": 20}, "beside must be at most 8"),
         ({"policy": []}, r"policy must be one, or a list of 1\.\.100"),
-        ({"policy": ["heuristic:hard", "hard"]}, "policy must be runs of different weights"),
+        ({"policy": ["heuristic:hard", "hard"]}, "policy must be runs with different weights"),
     ],
 )
 def test_bad_arguments_are_one_line(change, message):

@@ -44,7 +44,7 @@ def test_a_distance_is_a_root_mean_square_of_scaled_differences():
     "change", [{"fingerprint": "g"}, {"seeds": (1,)}, {"response": {"hard": 0.5}}, {"numbers": {}}]
 )
 def test_styles_of_other_battles_are_not_compared(change):
-    with pytest.raises(ConfigError, match="the other style must be of the same battles of small"):
+    with pytest.raises(ConfigError, match="the other style must be measured in the same battles of small"):
         made().distance(dataclasses.replace(made(), **change))
 
 

@@ -96,7 +96,7 @@ def test_groups_of_ones_own_are_found_by_the_view():
     action = decided(team_policy_of(act, env, CONFIG, CPU), team(env))["action"]
     assert (action[:, 1] == 0).all() and (action[:, 0] == 0.5).all()
     both = module(lambda x: (x, x), [("rear", "observation")], [(group, "action") for group in groups])
-    with pytest.raises(ConfigError, match=r"acts for the groups rear, front: tell which mechs .* by env="):
+    with pytest.raises(ConfigError, match=r"acts for the groups rear, front: pass env=, a view of one team"):
         team_policy_of(both, None, CONFIG, CPU)
 
 

@@ -173,7 +173,7 @@ def test_shares_agree_with_the_win_rate_and_do_not_drift():
 def test_another_battle_than_the_recorded_one_is_refused(replay):
     recorded = echelon.replay.file.read(replay)
     recorded.battles[0].about["blue"] = "heuristic:trivial"
-    with pytest.raises(FileError, match=r"^the battle played again must be heuristic:trivial against easy, seed \d+"):
+    with pytest.raises(FileError, match=r"^the replayed battle must be heuristic:trivial against easy, seed \d+"):
         whatif(recorded, device="cpu")
     with pytest.raises(ConfigError, match=r"^index must be 0..1, got 2$"):
         whatif(recorded, 2, device="cpu")
@@ -234,7 +234,7 @@ def test_what_a_mech_is_can_be_set(short):
         ([(mech, "luck", 1.0)], r"changes must be of hp, leg_hp, heat, stability, x, y, z, yaw, got 'luck'"),
         ([(99, "hp", 1.0)], r"changes: mech must be 0\.\.9, got 99"),
         ([(mech, "hp", "much")], "changes: hp must be a number, got 'much'"),
-        ([7], "changes must be each a mech, what of it is set, and its value, got 7"),
+        ([7], "changes must be triples \\(mech, field, value\\), got 7"),
     ):
         with pytest.raises(ConfigError, match=words):
             fork(short, at_s=2.0, changes=changes, device="cpu")

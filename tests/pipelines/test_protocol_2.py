@@ -91,13 +91,13 @@ def test_no_row_of_the_published_table_names_a_place():
 def test_a_result_is_checked_kept_and_shown(home, ask, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["echelon", "verify", "result.json", "--policy", "policy_1", "--device", "cpu"])
     commands.main("")
-    assert f"true: {BATTLES} of {BATTLES} battles fought again ended the same, bit for bit" in capsys.readouterr().out
+    assert f"valid: {BATTLES} of {BATTLES} battles replayed, which are bit-identical" in capsys.readouterr().out
     add = ("leaderboard", "add", "result.json", "--policy", "policy_1", "--sample", "4", *TABLE)
     assert "board.json: <first> at tests/strangers-v1; result.json is true: 4 of" in ask(*add, "--name", "<first>")
     (row,) = read_table(Path("board.json"))
     assert row["runs"][0]["provenance"]["unknown"] == [] and row["verified"]["bit_for_bit"]
     assert "the best" not in ask("leaderboard", "show", *TABLE) == markdown([row]) + "\n"
-    assert "of others than stand in board.json" in refused(monkeypatch, arena.main, *add, "--name", "again")
+    assert "not yet in board.json" in refused(monkeypatch, arena.main, *add, "--name", "again")
     assert "page.html" in ask("leaderboard", "page", "--out", "page.html", *TABLE)
     page = Path("page.html").read_text()
     assert "&lt;first&gt;" in page and "<first>" not in page and "4 of 34 battles fought again" in page
@@ -124,7 +124,7 @@ BAD = {
     "no task": (("evaluate", "hard", "--protocol", "2", "--scenario", "hold-5v5"), "--protocol 2 must be given with"),
     "opponents": (("evaluate", "hard", *JUDGE, "--opponents", "easy"), "--protocol 2 must be given with --task"),
     "a report of protocol 1": (("evaluate", "hard", "--task", TASK.name, "--out", "x"), "--protocol must be 2 with"),
-    "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be one of protocol 2"),
+    "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be one with protocol 2"),
     "training's split": (("evaluate", "hard", *JUDGE, "--split", "train"), "split must be validation or test"),
     "nothing to add": (("leaderboard", "add", *TABLE), "a result must be given to add"),
     "no result": (("leaderboard", "add", "none.json", *TABLE), "none.json: cannot be read"),
