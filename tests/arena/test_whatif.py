@@ -259,7 +259,7 @@ def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
     out = tmp_path / "whatif.json"
     WhatIfCommand(replay, every=24, branches=2, at=6.0, interventions=("removed",), out=out, device="cpu").run()
     shown = capsys.readouterr().out
-    assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "nothing was decided" in shown
+    assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "is the same at all moments" in shown
     assert "blue 1 (" in shown and "red 2 (" in shown and "red 5 (" not in shown, "it is dead by then"
     assert json.loads(out.read_text())["branches"] == 2
 

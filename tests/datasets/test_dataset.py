@@ -321,7 +321,7 @@ def test_rows_of_another_battle(path, tmp_path):
     header, body = parts_of(path)
     start = header["rows/battle"]["data_offsets"][0]
     forged = forge(tmp_path / "forged.safetensors", header, body[:start] + b"\1" + body[start + 1 :])
-    with pytest.raises(FileError, match="rows must be those of battle 0, 1, "):
+    with pytest.raises(FileError, match="rows must be ordered by battle, 0 to "):
         open_dataset(forged)
 
 

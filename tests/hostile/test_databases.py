@@ -325,7 +325,10 @@ ROWS = {
         sql("UPDATE entries SET kind = 'candidate' WHERE rowid = 1"),
         "according to its name",
     ),
-    "a network that is a tier": (sql("UPDATE entries SET kind = 'scripted' WHERE name NOT LIKE 'h%'"), "as its name"),
+    "a network that is a tier": (
+        sql("UPDATE entries SET kind = 'scripted' WHERE name NOT LIKE 'h%'"),
+        "according to its name",
+    ),
     "a tier with another id": (sql(f"UPDATE entries SET id = '{'a' * 64}' WHERE rowid = 2"), "id must be"),
     "a tier nobody knows": (sql("UPDATE entries SET name = 'heuristic:best@1' WHERE rowid = 1"), "name must be"),
     "a name that is a class": (sql("UPDATE entries SET name = 'os:system' WHERE rowid = 6"), "name must be"),

@@ -100,13 +100,13 @@ def test_a_result_is_checked_kept_and_shown(home, ask, monkeypatch, capsys):
     assert "not yet in board.json" in refused(monkeypatch, arena.main, *add, "--name", "again")
     assert "page.html" in ask("leaderboard", "page", "--out", "page.html", *TABLE)
     page = Path("page.html").read_text()
-    assert "&lt;first&gt;" in page and "<first>" not in page and "4 of 34 battles fought again" in page
+    assert "&lt;first&gt;" in page and "<first>" not in page and "4 of 34 battles replayed" in page
 
 
 def test_what_is_no_figure_of_the_task_is_not_kept(home, ask, monkeypatch):
     fighter(home, 2, Provenance(opponents=("style:turtle",)))
     told = ask("evaluate", "policy_2", *JUDGE, "--out", "two.json")
-    assert "in training met: style:turtle: this is no figure of the task" in told
+    assert "training contained style:turtle: the result does not count for the task" in told
     words = ("leaderboard", "add", "two.json", "--policy", "policy_2", "--sample", "2", *TABLE)
     assert "its policy has met style:turtle" in refused(monkeypatch, arena.main, *words)
     assert not Path("board.json").exists()
