@@ -208,7 +208,7 @@ def more(told):
 
 LIES = {
     "edited win": (edited_win, r"result\.json: runs\[0\], \d, battle \d+\.winner is"),
-    "edited score": (edited_score, r"scores\.focal\.value is .* scores must be those of the battles"),
+    "edited score": (edited_score, r"scores\.focal\.value is .* expected the scores of the battles"),
     "narrower interval": (narrower, r"scores\.focal\.low is"),
     "other seed": (other_seed, r"result\.json: seeds must be the sealed seeds of the task"),
     "other weights": (other_weights, r"runs\[0\]\.id must be [0-9a-f]{64}, that of .*policy_1"),
