@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.command.frame_buffer import Film, Frame, frames_of
+from echelon.command.frame_buffer import Frame, FrameBuffer, frames_of
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import PAST
@@ -138,7 +138,7 @@ class Live(Callback):
         self.server: LiveServer | None = None
         """None before the run and on other processes."""
         self._serving = contextlib.ExitStack()
-        self._film: Film | None = None
+        self._frame_buffer: FrameBuffer | None = None
         self._filmed: object = None
         """The collector whose decisions are recorded; a new stage creates another one."""
         self._shown_s = self._began_s = 0.0
@@ -163,8 +163,8 @@ class Live(Callback):
         """Record the decisions of the collector."""
         self._began_s = time.monotonic()
         if self.server is not None and self._filmed is not trainer.collector:
-            self._film = Film(trainer.env.sim_model, trainer.env.state, trainer.collector.decisions)
-            trainer.collector.on_decision.append(self._film.keep)
+            self._frame_buffer = FrameBuffer(trainer.env.sim_model, trainer.env.state, trainer.collector.decisions)
+            trainer.collector.on_decision.append(self._frame_buffer.keep)
             self._filmed = trainer.collector
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
@@ -173,11 +173,11 @@ class Live(Callback):
         if self.server is None or self.server.viewers == 0 or now_s - self._shown_s < LEAST_S:
             return
         # In the iteration that starts a stage, its new collector has not played yet.
-        if self._film is None or self._filmed is not trainer.collector:
+        if self._frame_buffer is None or self._filmed is not trainer.collector:
             return
         self._shown_s = now_s
         sim_model, team = trainer.env.sim_model, team_of(trainer)
-        frames = frames_of(self._film.read(), sim_model, team == "red", trainer.env.agent_names)
+        frames = frames_of(self._frame_buffer.read(), sim_model, team == "red", trainer.env.agent_names)
         maps = {frame["map"] for frame in frames if "map" in frame}
         facts = {
             "iteration": trainer.counters.iterations,

@@ -156,7 +156,7 @@ def test_ratings_of_several_periods_are_computed_again_from_the_ones_before(tmp_
     later["volatility"] *= 1.001
     path.write_text(json.dumps(document))
     with pytest.raises(
-        FileError, match=rf"ratings\[{rows.index(later)}\].volatility must be 0.0[0-9]+, as the matches"
+        FileError, match=rf"ratings\[{rows.index(later)}\].volatility must be 0.0[0-9]+, computed from the matches"
     ):
         read_league(path, tmp_path / "other")
     assert not (tmp_path / "other" / FILE).exists()
