@@ -73,10 +73,10 @@ class Joystick:
 def read_joystick(
     drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]
 ) -> Joystick:
-    """The stick that a line means.
+    """Parse a `drive` message to a `Joystick`.
 
     Args:
-        drive: a mapping with `mech`, the name of one's own; further those of `FIELDS` that are not as `Joystick` has them.
+        drive: a mapping with `mech`, the name of an own mech, and those of `FIELDS` that differ from the defaults.
         batch: how many battles there are.
         own, enemies: names of the mechs of the team and of the other.
         size: vox, the map along x and y.

@@ -258,7 +258,7 @@ def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float |
     empty: dict[str, Any] = {"columns": [], "rows": []}
     named_rows = [row for row in behaviour if row["rival"] != BEST]
     if not named_rows:
-        return {"whom": "", "weapons": empty, "deeds": empty, "charts": []}
+        return {"against": "", "weapons": empty, "deeds": empty, "charts": []}
     rival = named_rows[-1]["rival"]
     own_rows, rival_rows = (
         [row for row in named_rows if row["rival"] == rival and row["team"] == team_name]
@@ -276,7 +276,7 @@ def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float |
     kinds |= {f"{title}, a battle": [(name, title)] for name, title in DEEDS.items() if name in ("shutdowns", "zone_s")}
     charts = [chart_of(title, lines, own_rows) for title, lines in kinds.items()] if len(own_rows) > 1 else []
     return {
-        "whom": f"A battle of the last evaluation against {one_line(rival)}, on average.",
+        "against": f"A battle of the last evaluation against {one_line(rival)}, on average.",
         "weapons": {
             "columns": ["weapon", "shots", "hits", "hit rate", "dealt, hp", "kills", "taken, hp"],
             "rows": [weapon_row(weapon, own_rows[-1], rival_rows[-1]) for weapon in weapons],

@@ -48,7 +48,7 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
         "charts": charts,
         "evaluations": EMPTY,
         "skills": [],
-        "behaviour": {"whom": "", "weapons": EMPTY, "deeds": EMPTY, "charts": [], "distances": []},
+        "behaviour": {"against": "", "weapons": EMPTY, "deeds": EMPTY, "charts": [], "distances": []},
         "battle": "",
         "config": {"told": "", "settings": []},
         "axes": axes,

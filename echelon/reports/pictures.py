@@ -136,10 +136,10 @@ def draw_curves(
     runs: Sequence[Run], groups: Mapping[str, list[Run]], curves: Sequence[str], statistic: Statistic, path: Path
 ) -> int:
     """Draw the curves of groups of runs; return the number of panels.
-    groups: the runs, by label of their group.
-    curves: columns of metrics.csv, and commanders of the evaluations; by default all of these and some of those.
-    groups: runs of `runs` by label.
-    curves: columns of metrics.csv, and commanders of the evaluations; empty: all of these, and some of those.
+
+    Args:
+        groups: the runs, by label of their group.
+        curves: columns of metrics.csv, and commanders of the evaluations; by default all commanders and some columns.
     """
     panels: dict[str, Subplot] = {}
     for name in curve_names(runs, curves):

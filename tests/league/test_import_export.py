@@ -1,4 +1,4 @@
-"""A league as a file: there and back, and nothing of a stranger believed (R10, R31)."""
+"""Export and import of a league, with validation of untrusted files (R10, R31)."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from echelon.runtime.files import FileError
 
 
 def exported(tmp_path):
-    """A league with a child and its parent, matches, a closed period; and its file elsewhere."""
+    """Return a league with a child and its parent, matches and a closed period, and its exported file."""
     store = fresh(tmp_path)
     parent = store.add(checkpoint_of(tmp_path, 1))
     child = store.add(checkpoint_of(tmp_path, 2), parent=parent.id)
@@ -26,7 +26,7 @@ def exported(tmp_path):
     return store, path
 
 
-def test_there_and_back(tmp_path):
+def test_export_and_import_round_trip(tmp_path):
     store, path = exported(tmp_path)
     again = read_league(path, tmp_path / "other")
     assert again.entries() == store.entries() and again.standings() == store.standings()
@@ -96,7 +96,7 @@ SPOILED = {
         put("entries", 5, "name", "tier:easy"),
         NOT_A_NAME,
     ),
-    "a tier nobody knows": (put("entries", 5, "name", "heuristic:best"), NOT_A_NAME),
+    "an unknown tier": (put("entries", 5, "name", "heuristic:best"), NOT_A_NAME),
     "its own child": (
         lambda d: d["entries"][5].update(parent=d["entries"][5]["id"]),
         r"entries\[5\].parent must name an",
@@ -115,7 +115,7 @@ SPOILED = {
         r"entries\[0\].kind must be one of \('scripted'",
     ),
     "a network as a tier": (put("entries", 5, "kind", "scripted"), r"entries\[5\].kind must be one of \('candidate', "),
-    "nobody": (
+    "no entries": (
         lambda d: [d[table].clear() for table in ("entries", "matches", "ratings", "changes")],
         "entries must contain at least one, got none",
     ),
@@ -143,7 +143,7 @@ SPOILED = {
 }
 
 
-def test_ratings_of_several_periods_are_computed_again_from_the_ones_before(tmp_path):
+def test_ratings_of_several_periods_are_recomputed(tmp_path):
     store, path = exported(tmp_path)
     child, parent = (entry.id for entry in store.entries("candidate"))
     store.record([fought(parent, child, 1), fought(parent, child, 2), fought(child, parent, 2)])
@@ -162,7 +162,7 @@ def test_ratings_of_several_periods_are_computed_again_from_the_ones_before(tmp_
     assert not (tmp_path / "other" / FILE).exists()
 
 
-def test_a_bound_of_exploitability_outside_of_its_interval_is_refused(tmp_path):
+def test_exploitability_outside_its_interval_is_rejected(tmp_path):
     _, path = exported(tmp_path)
     document = json.loads(path.read_text())
     ids = [entry["id"] for entry in document["entries"][5:7]]
@@ -177,7 +177,7 @@ def test_a_bound_of_exploitability_outside_of_its_interval_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("case", SPOILED)
-def test_a_strangers_file_is_refused_by_row_and_field(tmp_path, case):
+def test_invalid_file_error_names_row_and_field(tmp_path, case):
     _, path = exported(tmp_path)
     spoil, message = SPOILED[case]
     document = json.loads(path.read_text())
@@ -199,7 +199,7 @@ BYTES = {
 
 
 @pytest.mark.parametrize("case", BYTES)
-def test_a_file_that_is_no_league_is_refused(tmp_path, case):
+def test_file_of_another_kind_is_rejected(tmp_path, case):
     data, message = BYTES[case]
     path = tmp_path / "league.json"
     path.write_bytes(data)
@@ -209,7 +209,7 @@ def test_a_file_that_is_no_league_is_refused(tmp_path, case):
     assert time.process_time() - began < 1
 
 
-def test_links_and_vast_files_are_refused(tmp_path):
+def test_links_and_huge_files_are_rejected(tmp_path):
     link, vast = tmp_path / "link.json", tmp_path / "vast.json"
     link.symlink_to("/etc/passwd")
     with open(vast, "wb") as file:
@@ -219,7 +219,7 @@ def test_links_and_vast_files_are_refused(tmp_path):
             read_league(path, tmp_path / "other")
 
 
-def test_weights_of_a_stranger_are_hashed(tmp_path):
+def test_imported_weights_are_hashed(tmp_path):
     store, path = exported(tmp_path)
     weights = path.parent / "weights" / store.entries("candidate")[0].id / "policy.safetensors"
     data = bytearray(weights.read_bytes())
@@ -229,7 +229,7 @@ def test_weights_of_a_stranger_are_hashed(tmp_path):
         read_league(path, tmp_path / "other")
 
 
-def test_what_is_noted_can_be_read_again(tmp_path):
+def test_recorded_reasons_can_be_imported(tmp_path):
     store, path = exported(tmp_path)
     store.set_kind(store.entries("candidate")[0], "retired", "retired", "too old\n" + "!" * 2000)
     write_league(store, path)
