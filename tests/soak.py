@@ -44,7 +44,7 @@ FAULTS = ("none", "none", "kill", "kill", "full", "lock")
 """How programs are disturbed. Each meets them in some order, all of them before one comes again."""
 FIRST_S = 25.0
 """How long a program is thought to take before one has ended by itself; it is killed within that time."""
-LOCK_MET = "another process holds it"
+LOCK_MET = "locked by another process"
 """What a program says that waits for a lock."""
 
 

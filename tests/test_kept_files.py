@@ -135,7 +135,9 @@ def test_a_certificate_is_read(kept):
     told = read_claims(kept / "run" / exploit.FILE, exploit.CHECK)
     best = exploit.checkpoint_with_weights(kept / "run" / exploit.FILE, told["response"]["id"])
     assert open_checkpoint(Path(best)).counters.iterations == told["response"]["iteration"]
-    assert exploit.certificate_line(told).startswith("a best response of 128 agent-steps beats heuristic:trivial in ")
+    assert exploit.certificate_line(told).startswith(
+        "a best response trained for 128 agent-steps beats heuristic:trivial in "
+    )
 
 
 @pytest.fixture
@@ -208,7 +210,7 @@ def test_under_later_rules_policies_play_and_replays_are_watched(kept, monkeypat
 def test_policies_of_a_league_of_earlier_rules_join_a_new_one(kept, monkeypatch):
     """As its refusal says."""
     change_rules(monkeypatch)
-    with pytest.raises(FileError, match=r"`arena.py add` takes its weights/\* into a new league"):
+    with pytest.raises(FileError, match=r"`arena.py add` adds its weights/\* to a new league"):
         Store(kept / "league")
     weights = sorted((kept / "league" / "weights").iterdir())
     store = Store.create(kept / "new", common_env([resolve(str(path)) for path in weights]))

@@ -189,7 +189,7 @@ def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
     full = full_name(name)
     tier, _, rules = full.partition(":")[2].partition("@")
     require(is_scripted(full) and tier in TIERS, "a scripted commander", f"heuristic:{'|'.join(TIERS)}", name)
-    limit = f"rules {versions.RULES_VERSION} of this Echelon, heuristic:{tier}"
+    limit = f"of rules {versions.RULES_VERSION} of this Echelon, heuristic:{tier}"
     require(not rules, "a scripted commander", limit, name)
     return Heuristic(config, tier).to(device)
 

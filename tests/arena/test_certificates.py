@@ -32,9 +32,9 @@ def test_certificate_line_has_a_bound_only_if_significant():
         result = {**numbers, "exploitability": [bound, low, high]}
         return certificate_line({"agent_steps": 2_000_000, "opponent": {"name": "hard"}, "result": result})
 
-    share = "a best response of 2,000,000 agent-steps beats hard in 63 % (57 to 69 %) of 256 battles: "
+    share = "a best response trained for 2,000,000 agent-steps beats hard in 63 % (57 to 69 %) of 256 battles: "
     assert told(0.26, 0.14, 0.38) == share + "exploitability at least 0.26 (0.14 to 0.38; 1: loses every battle)"
-    assert told(0.05, -0.1, 0.2) == share + "that does not show that it can be exploited"
+    assert told(0.05, -0.1, 0.2) == share + "this does not show that it can be exploited"
 
 
 def test_budgets_are_equal_and_the_panel_is_the_opponent():

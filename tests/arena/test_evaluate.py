@@ -180,7 +180,7 @@ def test_evaluation_reports_what_training_contained(tmp_path):
         ({"opponents": []}, ConfigError, "opponents must be a list of at least one name"),
         ({"opponents": "heuristic:easy"}, ConfigError, "opponents must be a list of at least one name"),
         ({"battles": 3}, ConfigError, "battles must be even and >= 2"),
-        ({"battles": 4, "seeds": [1]}, ConfigError, "battles must be 2, two for each of seeds, or absent, got 4"),
+        ({"battles": 4, "seeds": [1]}, ConfigError, "battles must be 2, two per seed, or absent, got 4"),
         ({"seeds": []}, ConfigError, "seeds must be a list of at least one seed"),
         ({"seeds": 3}, ConfigError, "seeds must be a list of at least one seed, got 3"),
         ({"policy": len, "arena": object()}, ConfigError, "policy must be a name in the arena"),

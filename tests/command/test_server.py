@@ -92,7 +92,7 @@ def test_a_second_client_is_refused_in_one_line_and_the_first_goes_on(server):
         assert hear(first) == {"type": "begin"}
         with client(server) as second:
             assert hear(second) == {"type": "refused", "errors": [OTHER_CLIENT]}
-            with pytest.raises(ConnectionClosed, match="commands these battles already"):
+            with pytest.raises(ConnectionClosed, match="already commands these battles"):
                 second.recv(timeout=STUCK_S)
         server.say({"type": "report", "number": 1})
         assert hear(first)["number"] == 1

@@ -226,7 +226,7 @@ def test_of_two_bad_rows_the_first_is_told(path, tmp_path):
     document["changes"] += [document["changes"][0], {**document["changes"][1], "number": -1}]
     path.write_text(json.dumps(document))
     number = len(document["changes"]) - 2
-    refusal(lambda: read_league(path, tmp_path / "other"), f"league.json: changes[{number}].number must stand there")
+    refusal(lambda: read_league(path, tmp_path / "other"), f"league.json: changes[{number}].number must be unique")
 
 
 def test_what_no_file_may_hold_is_not_written(path, tmp_path):

@@ -166,6 +166,6 @@ def test_a_scripted_commander_of_other_rules_is_refused(monkeypatch):
     change_rules(monkeypatch)
     with pytest.raises(ConfigError) as error:
         policy_of(f"heuristic:expert@{OURS}", BRIEF, CPU)
-    says = f"a scripted commander must be of rules {NEXT}, those of this Echelon, heuristic:expert, got"
+    says = f"a scripted commander must be of rules {NEXT} of this Echelon, heuristic:expert, got"
     assert one_line(error) == f"{says} 'heuristic:expert@{OURS}'"
     assert policy_of("heuristic:expert", BRIEF, CPU).tier is policy_of(f"heuristic:expert@{NEXT}", BRIEF, CPU).tier

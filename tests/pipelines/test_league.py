@@ -65,7 +65,7 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     assert (tmp_path / "ratings.pdf").read_bytes().startswith(b"%PDF")
     assert sum(said["nash"].values()) == pytest.approx(1, abs=0.05) and said["exploitability"] < 0.01
     assert 0 <= said["cyclic"] <= 1 and said["cyclic_by_chance"] >= 0
-    assert "of the payoff is cyclic, no rating explains it" in ask("payoff", "--league", path)
+    assert "of the payoff is cyclic, so ratings cannot explain it" in ask("payoff", "--league", path)
 
     match = ("play", "--blue", one, "--red", two, "--league", path, "--battles", "2")
     said = json.loads(ask(*match, "--json"))

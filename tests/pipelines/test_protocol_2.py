@@ -108,7 +108,7 @@ def test_what_is_no_figure_of_the_task_is_not_kept(home, ask, monkeypatch):
     told = ask("evaluate", "policy_2", *JUDGE, "--out", "two.json")
     assert "training contained style:turtle: the result does not count for the task" in told
     words = ("leaderboard", "add", "two.json", "--policy", "policy_2", "--sample", "2", *TABLE)
-    assert "its policy has met style:turtle" in refused(monkeypatch, arena.main, *words)
+    assert "training contained style:turtle" in refused(monkeypatch, arena.main, *words)
     assert not Path("board.json").exists()
 
 
