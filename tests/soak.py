@@ -42,9 +42,9 @@ from echelon.replay.file import read  # noqa: E402
 FAULTS = ("none", "none", "kill", "kill", "full", "lock")
 """The faults. Each program gets all of them in random order before one repeats."""
 FIRST_S = 25.0
-"""Assumed run time of a program before one has ended normally; kills happen within this time."""
-LOCK_MET = "another process holds it"
-"""Message of a program that waits for a lock."""
+"""How long a program is thought to take before one has ended by itself; it is killed within that time."""
+LOCK_MET = "locked by another process"
+"""What a program says that waits for a lock."""
 
 
 @dataclass

@@ -135,7 +135,9 @@ def test_certificate_is_read(kept):
     told = read_claims(kept / "run" / exploit.FILE, exploit.CHECK)
     best = exploit.checkpoint_with_weights(kept / "run" / exploit.FILE, told["response"]["id"])
     assert open_checkpoint(Path(best)).counters.iterations == told["response"]["iteration"]
-    assert exploit.certificate_line(told).startswith("a best response of 128 agent-steps beats heuristic:trivial in ")
+    assert exploit.certificate_line(told).startswith(
+        "a best response trained for 128 agent-steps beats heuristic:trivial in "
+    )
 
 
 @pytest.fixture
@@ -154,7 +156,7 @@ def test_result_is_verified_by_replay(kept_today, task):
 def test_leaderboard_is_read_and_refuses_duplicates(kept_today, task):
     (row,) = leaderboard.read_table(kept_today / "leaderboard.json")
     assert row["name"] == "hard" and row["fingerprint"] == task.fingerprint
-    with pytest.raises(ConfigError, match="of others than stand in"):
+    with pytest.raises(ConfigError, match="not yet in"):
         leaderboard.add_result(kept_today / "leaderboard.json", kept_today / "result.json", "again", device="cpu")
 
 
@@ -208,7 +210,7 @@ def test_under_later_rules_policies_play_and_replays_are_watched(kept, monkeypat
 def test_policies_of_a_league_of_earlier_rules_join_a_new_one(kept, monkeypatch):
     """The error message of the league describes this."""
     change_rules(monkeypatch)
-    with pytest.raises(FileError, match=r"`arena.py add` takes its weights/\* into a new league"):
+    with pytest.raises(FileError, match=r"`arena.py add` adds its weights/\* to a new league"):
         Store(kept / "league")
     weights = sorted((kept / "league" / "weights").iterdir())
     store = Store.create(kept / "new", common_env([resolve(str(path)) for path in weights]))
@@ -288,7 +290,7 @@ def test_league_of_earlier_format_is_refused_in_one_line(kept):
         database.execute("PRAGMA user_version = 4")
     with pytest.raises(FileError) as error:
         Store(kept / "league")
-    hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
+    hint = "leagues from before the first release are not supported: create a new one with `arena.py init`"
     assert str(error.value) == f"{kept / 'league' / FILE}: version must be 6, got 4: {hint}"
 
 

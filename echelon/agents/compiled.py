@@ -1,4 +1,4 @@
-"""Commanders as compiled graphs."""
+"""Commanders compiled as graphs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from echelon.runtime.compile import fused
 
 
 def compiled_commander(commander: TeamPolicy, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
-    """What decides as a commander does, compiled when it is first called.
+    """Return a callable that decides like the commander and is compiled at its first call.
 
-    Of a policy that is `Stackable` its network is compiled. A class of the user's own is returned as it is: what it
-    does may not fit into a graph.
+    Only the network of a `Stackable` policy is compiled. A user's own class is returned unchanged, because its code may
+    not fit into a graph.
     """
     if type(commander) is Heuristic:
         return compiled_heuristic(commander, device)
@@ -29,7 +29,7 @@ def compiled_commander(commander: TeamPolicy, device: torch.device) -> Callable[
 
 
 def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
-    """A scripted commander as one graph; its `weapon_use [B, A, 1]` is read at each call."""
+    """Compile a scripted commander into one graph, which reads its `weapon_use [B, A, 1]` at each call."""
 
     def decide(weapon_use: Tensor, *read: Tensor) -> tuple[Tensor, ...]:
         commander.weapon_use = weapon_use
@@ -39,11 +39,11 @@ def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[
         output = commander(team)
         return tuple(output.get(name) for name in commander.out_keys)
 
-    tier = next((name for name, value in TIERS.items() if value is commander.tier), "of your own")
+    tier = next((name for name, value in TIERS.items() if value is commander.tier), "custom")
     graph = fused(decide, device, name=f"heuristic:{tier}", exact=True)
 
     def call(team: TensorDictBase) -> TensorDictBase:
-        # A number would be a constant of the graph, and another one would compile it again; so would other strides.
+        # A Python number would become a constant, and a new value or other strides would trigger a recompilation.
         weapon_use = torch.as_tensor(commander.weapon_use, device=device).expand(*team.shape, 1).contiguous()
         for name, leaf in zip(commander.out_keys, graph(weapon_use, *map(team.get, commander.in_keys)), strict=True):
             team.set(name, leaf)

@@ -1,4 +1,4 @@
-"""Triggers and vents: what is worth firing at, and what the heat allows."""
+"""Triggers and vents of scripted commanders: which guns fire at a target, within the heat budget."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import TINY, length
 
 STREAM_S = 0.25
-"""A beam that fires again within this is a stream."""
+"""A beam with at most this cooldown counts as a stream."""
 BETTER = 1.5
-"""A gun is better than another that makes so many times less damage of its heat."""
+"""A gun is better than another if its damage per heat is at least this many times as large."""
 
 
 class Loadout:
-    """A class as the catalog arms it. Observations tell classes, not hulls: the first of the rosters stands for all."""
+    """The weapons of a class in the catalog.
+
+    Observations contain classes, not hulls, so the first hull of the class in the rosters represents all of them.
+    """
 
     def __init__(self, kind: Hull, config: EnvConfig) -> None:
         catalog = config.catalog
@@ -32,20 +35,20 @@ class Loadout:
         name = next(hull for hull in hulls if catalog.class_of(hull) == kind)
         self.hull: HullSpec = catalog.hulls[name]
         self.guns: dict[Trigger, WeaponSpec] = {}
-        """By trigger what is fired at somebody: its farthest weapon."""
+        """By trigger, the weapon with the longest range that fires at targets."""
         self.launchers: dict[Trigger, WeaponSpec] = {}
-        """By trigger what leaves a cloud."""
+        """By trigger, the weapon that leaves a cloud."""
         for weapon in sorted(catalog.carried(name).values(), key=lambda weapon: weapon.range_vox):
             hangs = self.launchers if weapon.effect == "cloud" else self.guns
             hangs[Trigger[weapon.mounts[name].upper()]] = weapon
 
     @property
     def reach_vox(self) -> float:
-        """Range of its farthest weapon that takes no lock, vox."""
+        """Range in voxels of the farthest weapon that needs no lock."""
         return max((gun.range_vox for gun in self.guns.values() if "lock" not in gun.needs), default=0.0)
 
     def has_better(self, trigger: Trigger) -> bool:
-        """Whether another of its guns makes much more damage of the heat."""
+        """Return whether another gun makes much more damage per heat."""
         current = worth(self.guns[trigger])
         return current > 0 and any(worth(gun) > BETTER * current for gun in self.guns.values())
 
@@ -55,74 +58,74 @@ def loadouts(config: EnvConfig) -> dict[Hull, Loadout]:
 
 
 def worth(weapon: WeaponSpec) -> float:
-    """Damage for a point of heat."""
+    """Return the damage per point of heat."""
     return weapon.damage / max(weapon.self_heat, 1.0)
 
 
 def is_stream(weapon: WeaponSpec | None) -> bool:
-    """Whether a weapon is a beam that hardly pauses."""
+    """Return whether a weapon is a damage beam with almost no cooldown."""
     return weapon is not None and weapon.is_beam and weapon.effect == "damage" and weapon.cooldown_s <= STREAM_S
 
 
 GUNS = (Trigger.SPECIAL, Trigger.TERTIARY, Trigger.SECONDARY, Trigger.PRIMARY)
-"""The triggers of guns, on every class the one that makes most of its heat first."""
+"""The triggers of guns; on every class, the gun with the most damage per heat comes first."""
 HEAT_CEILING = 0.92
-"""Share of the capacity to which a gun may heat its mech: the rest is for what enemies add."""
+"""Share of the heat capacity up to which guns may fire. The rest is a margin for heat from enemies."""
 RESERVE_CEILING = 0.6
-"""The same for the primary of a class with a better gun: room is left for that."""
+"""The ceiling of the primary gun in a class with a better gun, which needs the remaining heat."""
 COOL_HEAT = 0.1
-"""Share below which there is nothing to vent."""
+"""Share of the heat capacity below which a mech does not vent."""
 CYCLE_HEAT = 0.35
-"""Share above which it vents while its guns reload."""
+"""Share of the heat capacity above which a mech vents while its guns reload."""
 BURN_HEAT = 0.7
-"""The same for a stream, which loses half of its fire by that."""
+"""The same for a stream, where venting costs half of its fire."""
 HOLD_FIRE_HEAT = 0.8
-"""Share above which those who cannot weigh their guns rest every trigger."""
+"""Share above which tiers that do not rank guns by heat release every trigger."""
 VENT_HEAT = 0.6
-"""Share above which they vent."""
+"""Share above which these tiers vent."""
 LINED_UP = 0.95
-"""Cosine of the bearing within which they fire guns."""
+"""Cosine of the largest bearing at which these tiers fire guns."""
 NEAR_MISS = 1.2
-"""A gun fires if the target will have moved by no more than so many of its radii."""
+"""A gun fires if the target moves at most this many of its radii during the shot's flight."""
 
 
 @dataclass(frozen=True)
 class Fire:
-    """What is done with the guns. G triggers that anybody has a gun on."""
+    """Trigger and vent decisions. G is the number of triggers with a gun in any class."""
 
     guns: Tensor
-    """[B, A, G] bool: triggers held."""
+    """[B, A, G] bool: triggers pulled."""
     vents: Tensor
     """[B, A] bool."""
 
 
 @dataclass(frozen=True)
 class Battery:
-    """The guns of each mech, `[B, A, G]`; a range of 0 where nothing hangs on the trigger."""
+    """The guns of each mech, `[B, A, G]`; the range is 0 if the trigger has no gun."""
 
     range_vox: Tensor
     arc_cos: Tensor
     speed: Tensor
     """vox/s of the shot, 0 for a beam."""
     homes: Tensor
-    """bool."""
+    """bool: guided."""
     cost: Tensor
-    """Share of the heat capacity that a decision of fire costs."""
+    """Share of the heat capacity that one decision of fire costs."""
     ceiling: Tensor
-    """Share of the heat capacity it may be fired up to."""
+    """Share of the heat capacity up to which the gun may fire."""
     cycle_heat: Tensor
-    """Share of the heat capacity above which its mech vents while it reloads."""
+    """Share of the heat capacity above which the mech vents while the gun reloads."""
     waits: Tensor
-    """bool: its timer runs."""
+    """bool: on cooldown."""
 
     @property
     def straight(self) -> Tensor:
-        """bool: shoots ahead, whether or not somebody is there."""
+        """bool: an unguided projectile, which flies straight ahead even without a target."""
         return (self.speed > 0) & ~self.homes
 
 
 class Gunner(nn.Module):
-    """When to pull the triggers."""
+    """Decide which triggers to pull and whether to vent."""
 
     facts: Tensor
     radius: Tensor
@@ -136,7 +139,7 @@ class Gunner(nn.Module):
         self.tier = tier
         self.sight_lock_vox = config.catalog.sight_lock_vox
         self.triggers = used = tuple(t for t in GUNS if any(t in loadout.guns for loadout in loadouts.values()))
-        """The triggers of a `Fire`."""
+        """The triggers of a `Fire`, in its order."""
         decision_s = config.rules.decision_s
         tables = {
             "facts": hull_table(
@@ -152,12 +155,12 @@ class Gunner(nn.Module):
             self.register_buffer(name, table, persistent=False)
 
     def forward(self, view: View, target: Target) -> Fire:
-        """What `[B, A]` mechs do with their guns."""
+        """Return the fire decision of `[B, A]` mechs."""
         battery = self.man(view)
         aims = self.will_hit if self.tier.takes_aim else self.reaches
         wanted = aims(view, target, battery) & self.is_used
         if self.tier.burns:
-            # Up close a warm mech leaves its heat to its stream of fire: what that heats shuts down.
+            # At close range a warm mech saves its heat for the stream, whose heat can shut the target down.
             burns = (view.of_hull(self.streams) > 0) & (view.heat > CYCLE_HEAT) & wanted[..., -1]
             wanted = wanted & ~(burns[..., None] & self.is_secondary)
         return cycle(view, battery, wanted) if self.tier.cycles else self.hold(view, wanted)
@@ -168,20 +171,20 @@ class Gunner(nn.Module):
         return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, on_cooldown)
 
     def reaches(self, view: View, target: Target, battery: Battery) -> Tensor:
-        """`[B, A, G]` bool: the target is in range; homing guns count by their sight lock."""
+        """Return `[B, A, G]` bool: the target is in range; guided guns are limited to their sight lock."""
         sight_lock = battery.range_vox.clamp_max(self.sight_lock_vox)
         range_vox = torch.where(battery.homes, sight_lock, battery.range_vox)
         in_reach = target.exists[..., None] & (target.distance[..., None] <= range_vox)
         if self.tier.shares_paint:
             in_reach = in_reach | (battery.homes & (target.exists & target.painted)[..., None])
         if self.tier.lines_up:
-            # Guns that take no aim, and all on the third trigger, are fired straight ahead, also into walls.
+            # Unaimed guns, and everything on the third trigger, fire straight ahead, also into walls.
             lined_up = target.clear & (target.offset[..., 0] > LINED_UP * length(target.offset[..., :2]))
             in_reach = in_reach & (lined_up[..., None] | ~(self.is_tertiary | battery.straight))
         return in_reach
 
     def will_hit(self, view: View, target: Target, battery: Battery) -> Tensor:
-        """`[B, A, G]` bool: the shot will meet its target; aimed weapons take any hostile for that."""
+        """Return `[B, A, G]` bool: the shot will hit its target; for aimed weapons any hostile counts."""
         contacts = view.contacts
         ground_distance = length(contacts.offset[..., :2])
         distance = contacts.distance[..., None, :]
@@ -200,7 +203,7 @@ class Gunner(nn.Module):
         return torch.where(battery.straight, shootable & self.arrives(target, battery), meets_hostile)
 
     def arrives(self, target: Target, battery: Battery) -> Tensor:
-        """`[B, A, G]` bool: the target will not have walked out of the way of a shot at it."""
+        """Return `[B, A, G]` bool: the target moves too little during the shot's flight to dodge it."""
         offset, velocity = target.offset[..., :2], target.velocity
         sideways = offset[..., 0] * velocity[..., 1] - offset[..., 1] * velocity[..., 0]
         across = sideways.abs() / length(offset).clamp_min(TINY)  # vox/s
@@ -208,7 +211,7 @@ class Gunner(nn.Module):
         return across[..., None] * flight_s <= NEAR_MISS * by_hull(target.hull, self.radius)[..., None]
 
     def hold(self, view: View, wanted: Tensor) -> Fire:
-        """Hold every trigger that is `wanted [B, A, G]`."""
+        """Pull every trigger that is `wanted [B, A, G]`."""
         vents = (view.heat > VENT_HEAT) & ~wanted.any(-1) & self.tier.vents
         if self.tier.minds_heat:
             wanted = wanted & (view.heat < HOLD_FIRE_HEAT)[..., None]
@@ -216,9 +219,9 @@ class Gunner(nn.Module):
 
 
 def cycle(view: View, battery: Battery, wanted: Tensor) -> Fire:
-    """Give the heat to the best of the `wanted [B, A, G]` guns first, and vent when nothing fires.
+    """Assign heat to the best of the `wanted [B, A, G]` guns first, and vent when no gun fires.
 
-    A warm mech holds no trigger whose gun reloads: it vents meanwhile, at three times the cooling.
+    A warm mech releases the triggers of reloading guns and vents, which triples the cooling.
     """
     warm = view.heat[..., None] > battery.cycle_heat
     can_fire = wanted & ~(battery.waits & warm)
@@ -233,7 +236,7 @@ def cycle(view: View, battery: Battery, wanted: Tensor) -> Fire:
 
 
 def gun_facts(loadout: Loadout, trigger: Trigger, decision_s: float) -> list[float]:
-    """The fields of a `Battery` that never change, in their order."""
+    """Return the constant fields of a `Battery`, in their order."""
     spec = loadout.guns.get(trigger)
     if spec is None:
         return [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]

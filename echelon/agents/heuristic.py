@@ -1,4 +1,4 @@
-"""The scripted commanders: five tiers that walk to the zone, hold it, and fight for it. They see observations only."""
+"""The scripted commanders: five tiers that walk to the zone, hold it and fight for it, from observations alone."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from echelon.runtime.geometry import length, unit
 
 TURN_GAIN = 4.0
 STUCK_AFTER_S = 0.75
-"""Seconds without headway before it sidesteps, jets on."""
+"""Seconds without progress before a mech sidesteps with its jets on."""
 SIDESTEP_S = 1.0
 HEADWAY = 0.2
-"""Share of the top speed that counts as headway."""
+"""Progress means a speed above this share of the top speed."""
 MEMORY = {"stuck_s": 1, "target_at": 2, "jammed_s": 1, "shots_due": 1}
-"""What a mech remembers, and how many numbers each takes."""
+"""Fields of a mech's memory, with their widths."""
 
 
 class Heuristic(TensorDictModuleBase):
-    """The scripted commander of a team. Deterministic and batched; its clocks count seconds.
+    """The scripted commander of a team: deterministic and batched, with timers in seconds.
 
     Args:
-        config: the battle it is played in; gives the map's size and the length of a decision.
-        tier: a name of `TIERS`, or abilities of one's own.
-        weapon_use: share of the decisions in which it may pull triggers, a handicap for those who learn from it.
+        config: config of the battle; provides the map's size and the decision interval.
+        tier: a name in `TIERS`, or a custom `Tier`.
+        weapon_use: share of the decisions in which triggers are allowed, a handicap for training opponents.
     """
 
     size: Tensor
@@ -53,7 +53,7 @@ class Heuristic(TensorDictModuleBase):
         require(0 <= weapon_use <= 1, "a heuristic's weapon_use", "0..1", weapon_use)
         self.tier = tier if isinstance(tier, Tier) else TIERS[tier]
         self.weapon_use: float | Tensor = weapon_use
-        """One number, or `[B, A, 1]`."""
+        """A number, or a tensor `[B, A, 1]`."""
         self.longest_vox = float(config.world.longest_side)
         self.decision_s = config.rules.decision_s
         self.comm_dim = config.comm_dim
@@ -74,14 +74,17 @@ class Heuristic(TensorDictModuleBase):
         self.ways = Wayfinder(armed)
 
     def memory_spec(self) -> Composite:
-        """Seconds that a mech has made no headway, where its last target stood, seconds that it still takes itself for
-        jammed, and the shots it has saved up."""
+        """Return the spec of a mech's memory.
+
+        It contains seconds without progress, the last target's position, seconds until jamming counts as over, and
+        saved shots.
+        """
         return Composite(
             {name: Unbounded((width,), device="cpu", dtype=torch.float32) for name, width in MEMORY.items()}
         )
 
     def graph_key(self) -> Hashable:
-        """The handicap; one that is a tensor is read where it lies."""
+        """Return the handicap if it is a number. A tensor is read in place, so it needs no key."""
         return None if isinstance(self.weapon_use, Tensor) else self.weapon_use
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
@@ -112,7 +115,7 @@ class Heuristic(TensorDictModuleBase):
         return team
 
     def steer(self, view: View, target: Target, stuck_s: Tensor) -> tuple[Tensor, Tensor]:
-        """`[B, A, 2]` the direction to walk in, and `[B, A]` the seconds without headway."""
+        """Return the walk direction `[B, A, 2]` and the seconds without progress `[B, A]`."""
         direction = self.helm(view, target)
         stuck_s = self.count_stuck(view, direction, stuck_s)
         if self.tier.finds_ways:
@@ -122,7 +125,7 @@ class Heuristic(TensorDictModuleBase):
         return torch.where(sidesteps[..., None], to_the_left, direction), stuck_s
 
     def count_stuck(self, view: View, direction: Tensor, stuck_s: Tensor) -> Tensor:
-        """`[B, A]` seconds without headway; starts over after a sidestep."""
+        """Return the seconds without progress, `[B, A]`; the count restarts after a sidestep."""
         if not self.tier.works_free:
             return torch.zeros_like(stuck_s)
         no_headway = (length(direction) > 0) & (view.speed < HEADWAY * view.of_hull(self.top_speed))
@@ -131,11 +134,11 @@ class Heuristic(TensorDictModuleBase):
         return torch.where(counted > STUCK_AFTER_S + SIDESTEP_S, 0.0, counted)
 
     def walk(self, view: View, target: Target, direction: Tensor, jets: Tensor) -> Tensor:
-        """`[B, A, D]` the action that walks `direction [B, A, 2]`, turns to the target and prefers it, silently."""
+        """Return actions `[B, A, D]` that walk along `direction [B, A, 2]`, face the target and prefer it."""
         faces_target = target.exists & self.tier.faces_target
         face = torch.where(faces_target[..., None], target.offset[..., :2], view.path)
         ahead, left = unit(face).unbind(-1)
-        # Behind, the sine alone would let a mech dither; it turns at full rate.
+        # Behind the mech the sine alone would let it oscillate, so it turns at full rate.
         turn = torch.where(ahead < 0, sign(left >= 0), (TURN_GAIN * left).clamp(-1, 1))
         action = ahead.new_zeros((*ahead.shape, layout.action_width(self.comm_dim)))
         action[..., Act.FORWARD : Act.VERTICAL] = direction.clamp(-1, 1)
@@ -166,13 +169,15 @@ class Heuristic(TensorDictModuleBase):
 
 
 def is_scripted(name: str) -> bool:
-    """Whether a commander's full name means a heuristic."""
+    """Return whether a commander's full name is that of a heuristic."""
     return name.partition(":")[0] == "heuristic"
 
 
 def full_name(name: str) -> str:
-    """`heuristic:TIER` for the name of a tier alone, for `heuristic`, the normal one, and for `heuristic:TIER@RULES` of
-    these rules; other names as they are."""
+    """Return the full name of a scripted commander; other names are returned unchanged.
+
+    `TIER` becomes `heuristic:TIER`, and `heuristic` the normal tier. A suffix `@RULES` of the current rules is removed.
+    """
     kind, colon, tier = name.partition(":")
     if is_scripted(name):
         return f"{kind}:{tier.removesuffix(f'@{versions.RULES_VERSION}') if colon else 'normal'}"
@@ -180,16 +185,16 @@ def full_name(name: str) -> str:
 
 
 def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
-    """The scripted commander of a name that `full_name` knows."""
+    """Build the scripted commander of any name that `full_name` accepts."""
     full = full_name(name)
     tier, _, rules = full.partition(":")[2].partition("@")
     require(is_scripted(full) and tier in TIERS, "a scripted commander", f"heuristic:{'|'.join(TIERS)}", name)
-    limit = f"of rules {versions.RULES_VERSION}, those of this Echelon, heuristic:{tier}"
+    limit = f"of rules {versions.RULES_VERSION} of this Echelon, heuristic:{tier}"
     require(not rules, "a scripted commander", limit, name)
     return Heuristic(config, tier).to(device)
 
 
 def style_factory(name: str) -> Callable[[EnvConfig], Heuristic]:
-    """What builds the scripted commander of a style of `STYLES` for the battles of a config."""
+    """Return a factory of the scripted commander of a style in `STYLES`."""
     require(name in STYLES, "a style", f"one of {', '.join(STYLES)}", name)
     return lambda config: Heuristic(config, STYLES[name])

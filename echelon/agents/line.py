@@ -1,5 +1,7 @@
-"""The commander that plays a scripted line. It sees observations only, remembers nothing, and reads nothing on the
-host: every step of every mech is weighed at once, and the first whose conditions hold is carried out."""
+"""The commander that plays a scripted line. It uses observations only, has no memory, and copies nothing to the host.
+
+It evaluates all steps of all mechs at once and carries out the first step whose conditions are true.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,18 @@ from echelon.runtime.geometry import TINY, length, to_body, unit
 from echelon.scenarios.piece import ANY_HULL, FAR_VOX, Line, Piece, Step, find_piece, weapons_on
 
 AIMED_RAD = 0.12
-"""Bearing within which it faces its target."""
+"""Largest bearing at which a mech counts as facing its target."""
 POINT_RAD = 0.03
-"""The same of a point."""
+"""The same for a point."""
 EMITS = {"": -1.0, "ecm": 0.25, "eccm": 1.0}
 """Values of the secondary trigger of a mech with an emitter."""
 TARGET_IS = {"": 0, "known": 1, "clear": 2, "painted": 3}
-NOBODY = -2 * FAR_VOX
+NO_MATCH = -2 * FAR_VOX
+"""Score of contacts that do not match, below that of any contact."""
 SOON_S = 0.01
-"""Far above the error of a clock in float32, far below a decision."""
+"""Time tolerance: far above a float32 clock's error, far below a decision."""
 WHOLE = (0.0, 0.0, FAR_VOX)
-"""A circle that everybody stands in."""
+"""A circle that contains the whole map."""
 Fact = Callable[[Step], float | Sequence[float]]
 FACTS: dict[str, Fact] = {
     "from_s": lambda step: step.from_s,
@@ -55,16 +58,16 @@ FACTS: dict[str, Fact] = {
     "jets": lambda step: step.jets,
     "emit": lambda step: EMITS[step.emit],
 }
-"""What the commander knows of a step as numbers, beside its weapons."""
+"""The numeric fields of a step, except its weapons."""
 
 
 class LineCommander(TensorDictModuleBase):
-    """Plays lines: mech i of a team takes the steps of `lines[i]`; mechs without steps stand still.
+    """A team policy that plays lines: mech i follows the steps of `lines[i]`; mechs without steps stand still.
 
     Args:
-        lines: steps by mech.
-        hulls: the hull of each of these mechs.
-        config: the battle it is played in.
+        lines: the steps of each mech.
+        hulls: the hull of each mech.
+        config: config of the battle.
     """
 
     size: Tensor
@@ -84,7 +87,7 @@ class LineCommander(TensorDictModuleBase):
             "straight": float_table([[waits(hull, trigger, config) for trigger in Trigger] for hull in hulls]),
         }
         longest = max(len(line) for line in lines)
-        # Steps that a shorter line lacks never hold.
+        # Padding steps end at time 0, so their conditions are never true.
         padded = [(*line, *[Step(until_s=0.0)] * (longest - len(line))) for line in lines]
         for name, read in FACTS.items():
             tables[f"step_{name}"] = float_table([[read(step) for step in line] for line in padded])
@@ -94,15 +97,15 @@ class LineCommander(TensorDictModuleBase):
             self.register_buffer(name, table, persistent=False)
 
     def memory_spec(self) -> Composite:
-        """Nothing."""
+        """Return an empty spec."""
         return Composite()
 
     def graph_key(self) -> Hashable:
-        """Its decisions depend on tensors alone."""
+        """Return a constant, because decisions depend on tensors alone."""
         return type(self).__name__
 
     def facts(self, name: str, mechs: int) -> Tensor:
-        """`[mechs, ...]` a table by mech, nothing for those without steps."""
+        """Return a table `[mechs, ...]` by mech, padded with zeros for mechs without steps."""
         table: Tensor = getattr(self, name)[:mechs]
         return pad(table, (*[0, 0] * (table.dim() - 1), 0, mechs - table.shape[0]))
 
@@ -121,14 +124,14 @@ class LineCommander(TensorDictModuleBase):
         return team
 
     def fact_of(self, name: str, which: Tensor) -> Tensor:
-        """`[..., A, ...]` a fact of the step `which [..., A]` of each mech."""
+        """Return a field `[..., A, ...]` of the step `which [..., A]` of each mech."""
         table = self.facts(f"step_{name}", which.shape[-1])  # [A, S, ...]
         mechs = torch.arange(which.shape[-1], device=which.device)
         return table[mechs, which]
 
     def choose(self, view: View) -> tuple[Tensor, Tensor]:
-        """`[..., A, S]` int64 the contact slot of the nearest hostile that each step may mean, and whether there is
-        one."""
+        """Return the contact slot of each step's nearest matching hostile, `[..., A, S]` int64, and whether one
+        exists."""
         contacts, mechs = view.contacts, view.heat.shape[-1]
         hostile, clear, painted = contacts.hostile, contacts.clear, contacts.painted
         candidates = torch.stack((hostile, hostile, hostile & clear, hostile & painted), -2)  # [..., A, 4, K]
@@ -137,11 +140,11 @@ class LineCommander(TensorDictModuleBase):
         classes = self.facts("step_target", mechs)  # [A, S, 4]
         is_of_class = exact.sum(classes[..., :, None, :] * contacts.hull[..., None, :, :], -1) > 0
         matches = candidates.gather(-2, kinds) & is_of_class  # [..., A, S, K]
-        nearness = torch.where(matches, -contacts.distance[..., None, :], NOBODY)
+        nearness = torch.where(matches, -contacts.distance[..., None, :], NO_MATCH)
         return nearness.argmax(-1), matches.any(-1)
 
     def step_of(self, view: View, time_s: Tensor, slots: Tensor, has_target: Tensor) -> tuple[Tensor, Tensor]:
-        """`[..., A]` the first step whose conditions hold, and whether there is one."""
+        """Return the first step whose conditions are true, `[..., A]`, and whether there is one."""
         mechs = time_s.shape[-1]
 
         def fact(name: str) -> Tensor:
@@ -157,7 +160,7 @@ class LineCommander(TensorDictModuleBase):
         return holds.long().argmax(-1), holds.any(-1)
 
     def act(self, view: View, target: Target, known: Tensor, which: Tensor, holds: Tensor) -> Tensor:
-        """`[..., A, D]` the action of the step `which [..., A]` of each mech, nothing where none `holds`."""
+        """Return the action `[..., A, D]` of the step `which [..., A]`; zeros where `holds` is false."""
         action = view.heat.new_zeros((*which.shape, layout.action_width(self.comm_dim)))
         action[..., Act.FORWARD : Act.VERTICAL] = self.walk(view, target, known, which)
         action[..., Act.VERTICAL] = self.fact_of("jets", which)
@@ -177,13 +180,13 @@ class LineCommander(TensorDictModuleBase):
         return action * holds[..., None]
 
     def walk(self, view: View, target: Target, known: Tensor, which: Tensor) -> Tensor:
-        """`[..., A, 2]` share of the top speed, ahead and to the left."""
+        """Return the walk command `[..., A, 2]`, forward and left, as shares of the top speed."""
         to = to_body(self.fact_of("to", which) - view.position, view.heading)
         keep = self.fact_of("keep", which)[..., None]
         offset = target.offset[..., :2]
         distance = length(offset).clamp_min(TINY)[..., None]
         beyond = offset * (1 - keep / distance)
-        # Around the target to its back: `round` is positive to the left of where it faces.
+        # Walk around the target to its back: `round_by` is positive to the left of its facing.
         outwards = -offset / distance
         round_by = target.facing[..., :1] * outwards[..., 1:] - target.facing[..., 1:] * outwards[..., :1]
         behind = exact.sum(target.facing * outwards, -1)[..., None]
@@ -197,7 +200,10 @@ class LineCommander(TensorDictModuleBase):
         return unit(goal) * (length(goal) / stride).clamp_max(1.0)[..., None]
 
     def bearing(self, view: View, target: Target, known: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
-        """`[..., A]` radians to the left to what each mech faces, and whether it does; 0 where there is nothing."""
+        """Return the bearing `[..., A]` of the faced point or target in radians to the left, and whether it is faced.
+
+        The bearing is 0 if there is neither.
+        """
         at_point = self.fact_of("turns", which) > 0
         point = to_body(self.fact_of("face", which) - view.position, view.heading)
         ahead, left = torch.where(at_point[..., None], point, target.offset[..., :2]).unbind(-1)
@@ -207,22 +213,22 @@ class LineCommander(TensorDictModuleBase):
 
 
 def waits(hull: str, trigger: Trigger, config: EnvConfig) -> float:
-    """1 where a weapon on the trigger of a hull fires whether or not somebody stands there."""
+    """Return 1 if a weapon on this trigger of the hull fires even without a target, else 0."""
     weapons = [weapon for mount, weapon in weapons_on(hull, config).values() if mount == trigger]
     return float(any(not weapon.needs for weapon in weapons))
 
 
 def fired(step: Step, hull: str, config: EnvConfig) -> list[float]:
-    """By trigger 1 where the step holds it."""
+    """Return, by trigger, 1 if the step pulls it, else 0."""
     pressed = {trigger for name, (trigger, _) in weapons_on(hull, config).items() if name in step.fire}
     return [float(trigger in pressed) for trigger in Trigger]
 
 
 def line_of(piece: Piece, config: EnvConfig) -> LineCommander:
-    """The commander that plays the line of a piece, in battles of `config`.
+    """Build the commander that plays a piece's line in battles of `config`.
 
     Raises:
-        ConfigError: neither team of these battles is the side of the piece.
+        ConfigError: if neither team of the battles has the hulls of the piece.
     """
     is_cast = piece.hulls in (config.blue, config.red)
     require(is_cast, f"line:{piece.name}", f"played by {', '.join(piece.hulls)}", (config.blue, config.red))
@@ -230,6 +236,6 @@ def line_of(piece: Piece, config: EnvConfig) -> LineCommander:
 
 
 def line_factory(name: str) -> Callable[[EnvConfig], LineCommander]:
-    """What builds the commander of the line of the piece `name` for the battles of a config."""
+    """Return a factory of the commander that plays the line of the piece `name`."""
     piece = find_piece(name)
     return lambda config: line_of(piece, config)

@@ -1,8 +1,7 @@
-"""Names of commanders: a scripted tier, a checkpoint folder, a class in a module of the user's, or what a registered
-prefix means.
+"""Names of commanders: a scripted tier, a checkpoint folder, a class in a user's module, or a registered prefix.
 
-Training, evaluations, matches and views resolve what a user names here, and nothing that a file names. Rooms above
-register what they find: `learn` trained policies and the paths of checkpoints, `league` its entries.
+Training, evaluations, matches and views resolve names that the user typed, never names read from a file. Higher rooms
+register their own resolvers: `learn` for trained policies and checkpoint paths, `league` for its entries.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from echelon.runtime.providers import PROVIDERS, load_provider
 
 
 class UnknownNameError(FileError):
-    """A name of none of the `forms`, or of a folder that does not exist."""
+    """A name that matches none of the `forms`, or a folder that does not exist."""
 
 
 class SavedPolicy(Protocol):
@@ -37,18 +36,18 @@ class SavedPolicy(Protocol):
 
     @property
     def path(self) -> Path:
-        """Its folder."""
+        """Folder of the checkpoint."""
 
     @property
     def id(self) -> str:
-        """sha256 of its weights."""
+        """sha256 of the weights."""
 
     @property
     def env(self) -> EnvConfig:
-        """Config of the battles that it was trained in."""
+        """Config of the battles that the policy was trained in."""
 
     def policy_for(self, name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build it for battles of `env`, in evaluation mode; `name` is for messages."""
+        """Build the policy for battles of `env`, in evaluation mode; `name` is used in messages."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ class Commander:
     """A resolved commander; use `resolve` to create one.
 
     Args:
-        name: as the user named it, of one of the `forms`.
-        checkpoint: the checkpoint of a trained policy, its metadata verified; None for any other commander.
-        factory: what builds a commander of the user's own; None for any other.
+        name: the name that the user typed, in one of the `forms`.
+        checkpoint: the checkpoint of a trained policy, with verified metadata; None for any other commander.
+        factory: builds a user's own policy; None for any other commander.
     """
 
     name: str
@@ -67,19 +66,19 @@ class Commander:
 
     @property
     def id(self) -> str:
-        """Identity, independent of the path: the sha256 of the weights, or the name of any other commander.
+        """Return the sha256 of the weights, or the name for a commander without weights. Independent of the path.
 
-        League entries use the same sha256, so that a battle of the league is reproduced bit by bit outside it.
+        League entries use the same sha256, so a league battle can be reproduced bit by bit outside the league.
         """
         return self.name if self.checkpoint is None else self.checkpoint.id
 
     @property
     def env(self) -> EnvConfig | None:
-        """Environment config it was trained with; None for any other commander."""
+        """Config that the policy was trained with; None for any other commander."""
         return None if self.checkpoint is None else self.checkpoint.env
 
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build its policy for battles of `env`, in evaluation mode. One trained under earlier rules is logged."""
+        """Build the policy for battles of `env`, in evaluation mode. Logs if it was trained under earlier rules."""
         if self.factory is not None:
             return build_policy(self.name, self.factory, env, device)
         if self.checkpoint is not None:
@@ -88,7 +87,7 @@ class Commander:
 
 
 Resolver = Callable[[str], Commander]
-"""Finds the commander of a whole name, prefix included; raises `FileError` or `ConfigError` in one line."""
+"""Resolves a whole name, with its prefix, to a commander; raises `FileError` or `ConfigError` with one line."""
 LINE = "line"
 """Prefix of the commanders that play the lines of set pieces."""
 
@@ -100,15 +99,15 @@ _RESOLVERS: dict[str, tuple[str, Resolver]] = {
 
 
 def register_resolver(prefix: str, form: str, resolver: Resolver) -> None:
-    """Let names `prefix:...` mean what `resolver` finds; a later registration of a prefix replaces an earlier one.
+    """Register the resolver of names `prefix:...`; a later registration of a prefix replaces an earlier one.
 
     Args:
-        prefix: letters, digits and underscores, such as `league`, which `echelon.league` registers.
-        form: form of the names, for error messages, such as `league:FOLDER/NAME`.
-        resolver: finds the commander of such a name. It must not import what a file names.
+        prefix: letters, digits and underscores; `echelon.league` registers `league`.
+        form: form of the names in error messages, such as `league:FOLDER/NAME`.
+        resolver: finds the commander of a name. It must not import anything that a file names.
 
     Raises:
-        ConfigError: if the prefix has other characters, or is that of the scripted commanders.
+        ConfigError: if the prefix contains other characters, or belongs to the scripted commanders.
     """
     limit = "a word other than that of the scripted commanders"
     require(prefix.isidentifier() and not is_scripted(prefix), "a resolver's prefix", limit, prefix)
@@ -116,21 +115,21 @@ def register_resolver(prefix: str, form: str, resolver: Resolver) -> None:
 
 
 class Paths(NamedTuple):
-    """What finds the commanders of paths."""
+    """The functions that resolve paths."""
 
     resolver: Resolver
-    """Called with a path that exists."""
+    """Called with an existing path."""
     nearby: Callable[[str], str]
-    """Called with one that does not: what there is in its folder, as an ending of a sentence."""
+    """Called with a missing path; returns the candidates in its folder, as the end of a sentence."""
 
 
 CHECKPOINT = "checkpoint"
-"""What provides the commanders of paths."""
+"""Name of the provider for paths."""
 _PATHS: dict[str, Paths] = {}
 
 
 def register_paths(resolver: Resolver, nearby: Callable[[str], str]) -> None:
-    """Let the paths of checkpoint and run folders mean what `resolver` finds; arguments as in `Paths`."""
+    """Register the resolver for checkpoint and run folders; see `Paths` for the arguments."""
     _PATHS[CHECKPOINT] = Paths(resolver, nearby)
 
 
@@ -140,14 +139,14 @@ def paths() -> Paths:
 
 
 def resolver_of(prefix: str) -> Resolver | None:
-    """What finds the commanders of a prefix; None where no room has registered it."""
+    """Return the resolver of a prefix; None if none is registered."""
     if prefix not in _RESOLVERS:
         load_provider(prefix)
     return _RESOLVERS[prefix][1] if prefix in _RESOLVERS else None
 
 
 def forms() -> str:
-    """The forms that a name may have, as a part of a sentence."""
+    """List the accepted forms of a name, as part of a sentence."""
     for provided in PROVIDERS:
         load_provider(provided)
     registered = [form for form, _ in _RESOLVERS.values()]
@@ -156,14 +155,13 @@ def forms() -> str:
 
 
 def resolve(name: str | os.PathLike[str]) -> Commander:
-    """Find the commander for a name of one of the `forms`, or the path of a checkpoint or run folder.
+    """Resolve a name in one of the `forms`, or the path of a checkpoint or run folder.
 
-    `package.module:Commander` imports the module, from the current folder too, and runs its code: names come from the
-    user's command line or program, never from a file. A tier's name means the tier, `./hard` a folder of that name.
-
+    `package.module:Commander` imports the module, also from the current folder, and runs its code. Names therefore come
+    from the user's command line or program, never from a file. `hard` is the tier; `./hard` is a folder.
     Raises:
-        FileError: if there is no such folder or module, or the folder does not hold a valid checkpoint.
-        ConfigError: if the module has no such class or function, or the name is neither a text nor a path.
+        FileError: if the folder or module does not exist, or the folder does not contain a valid checkpoint.
+        ConfigError: if the module has no such class or function, or the name is neither a string nor a path.
     """
     text = path_text(name)
     require(isinstance(text, str), "a commander", "a name or the path of a folder", name)
@@ -183,11 +181,11 @@ def resolve(name: str | os.PathLike[str]) -> Commander:
 
 
 def is_imported(name: str) -> bool:
-    """Whether `resolve` would import a module to find the commander of this name."""
+    """Return whether `resolve` would import a module for this name."""
     is_known = is_scripted(full_name(name)) or resolver_of(name.partition(":")[0]) is not None or Path(name).exists()
     return not is_known and OBJECT_NAME.fullmatch(name) is not None
 
 
 def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
-    """The policy of a named commander for battles of `env`; for errors see `resolve` and `Commander.policy`."""
+    """Build the policy of a named commander for battles of `env`; errors as in `resolve` and `Commander.policy`."""
     return resolve(name).policy(env, device)

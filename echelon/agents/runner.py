@@ -1,14 +1,14 @@
-r"""Where a policy decides for its teams and keeps its memory.
+r"""Runs policies for the teams of a pool and stores their memory.
 
-A pool has R teams of A mechs; smaller ones are padded. In a match of B battles the blue team of battle b is row b, the
-red one is row b + B; in a view the pool is one team of each battle. A `TeamSeat` is a team of the pool, or some of its
-mechs, and the policy that sits there decides as if it commanded the whole team:
+A pool has R teams of A mechs; smaller teams are padded. In a match of B battles, row b is the blue team of battle b and
+row b + B is its red team. In a view, the pool is one team of each battle. A `TeamSeat` is a team of the pool, or some
+of its mechs; the policy of a seat decides as if it commanded the whole team:
 
     pool of teams --team_input--> policy --check_action--> actions [G, A, D]
     memory [G, A]  --------------^      \--------------> next memory [G, A]
 
-Memory is zero where a battle begins. It lies in one of two places: with a `TeamRunner` (views, matches), which shows it
-as one TensorDict, or in the TensorDict of an environment (`echelon.agents.env_teams`).
+Memory is zero at the start of a battle. It is stored in a `TeamRunner` (views, matches), as one TensorDict, or in the
+TensorDict of an environment (`echelon.agents.env_teams`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from echelon.runtime.errors import ConfigError, require
 
 @dataclass(frozen=True)
 class SharedTeam:
-    """A team of two policies, each of which decides as if it commanded all of it.
+    """A team shared by two policies, each of which decides as if it commanded the whole team.
 
     Args:
-        own, rest: names of the policies, different ones.
+        own, rest: names of the two policies, which must differ.
         places: mechs of the team that `own` commands; `rest` commands the others.
     """
 
@@ -50,35 +50,35 @@ class SharedTeam:
     places: tuple[int, ...]
 
     def members(self, mechs: int) -> dict[str, tuple[int, ...]]:
-        """The mechs of a team of `mechs` that each commands, by name."""
+        """Return the mechs that each policy commands in a team of `mechs`, by policy name."""
         partners = tuple(mech for mech in range(mechs) if mech not in self.places)
         return {self.own: self.places, self.rest: partners}
 
 
 class TeamSeat(NamedTuple):
-    """A team of the pool, or a part of it, that a policy commands."""
+    """A team of the pool, or a part of it, commanded by one policy."""
 
     row: int
     """Row of the pool."""
     place: int
-    """Slot within its block of stacked networks, see `echelon.agents.stacked`."""
+    """Slot in its block of stacked networks, see `echelon.agents.stacked`."""
     mechs: tuple[int, ...] | None = None
-    """Which mechs of the team the policy commands, by their place in it; None for all of them."""
+    """Places of the mechs that the policy commands in the team; None for all of them."""
 
 
 class Part(NamedTuple):
-    """The mechs for which a decider acts, where they are not all of its teams'."""
+    """The mechs that a decider acts for, if it does not act for all mechs of its teams."""
 
     rows: Tensor
     """`[K]` int64, rows of the batch."""
     teams: Tensor
-    """`[K]` int64, where each stands among the teams of the decider."""
+    """`[K]` int64, the team's index among the teams of the decider."""
     mechs: Tensor
     """`[K]` int64, places in the team."""
 
     @staticmethod
     def of(slots: Sequence[TeamSeat], count: int, device: torch.device) -> Part | None:
-        """The part that teams of `count` mechs in this order are, None for all of them."""
+        """Return the part of teams of `count` mechs that these seats command; None for all mechs."""
         if all(slot.mechs is None for slot in slots):
             return None
         all_mechs = tuple(range(count))
@@ -91,7 +91,7 @@ class Part(NamedTuple):
 
 
 class TeamObservation(NamedTuple):
-    """What all R teams of a pool observe."""
+    """Observations of all R teams of a pool."""
 
     streams: Mapping[str, Tensor]
     """`[R, A, ...]` observation streams by name."""
@@ -100,23 +100,23 @@ class TeamObservation(NamedTuple):
     telemetry: Tensor
     """`[R, 16, 16]` team telemetry."""
     noise: Tensor | None
-    """`[R, A, D]` standard normal samples, derived from the seed of each battle; None where no policy draws actions."""
+    """`[R, A, D]` standard normal samples from the seed of each battle; None if no policy samples actions."""
     action_mask: Tensor | None = None
-    """`[R, A, 64]` bool, the discrete actions that a mech can carry out; None where no policy reads it."""
+    """`[R, A, 64]` bool, the discrete actions available to each mech; None if no policy reads it."""
 
     @staticmethod
-    def shown(
+    def from_groups(
         observed: Shown,
         join: Callable[[Tensor, Tensor], Tensor],
         telemetry: Tensor,
         noise: Sequence[Tensor] | None,
         action_mask: Sequence[Tensor] | None = None,
     ) -> TeamObservation:
-        """What teams observe, from what an environment shows of both groups.
+        """Build the team observations from an environment's observation of both groups.
 
         Args:
-            join: rows of the pool, `[R, A, ...]`, from the values of blue and red, `[B, A_g, ...]` each.
-            noise, action_mask: those of blue and red.
+            join: joins blue and red values, `[B, A_g, ...]` each, into rows of the pool, `[R, A, ...]`.
+            noise, action_mask: the tensors of blue and red.
         """
 
         def joined(*key: str) -> Tensor:
@@ -127,7 +127,7 @@ class TeamObservation(NamedTuple):
         return TeamObservation(streams, joined("mask"), telemetry, normals, masks)
 
     def of(self, rows: Tensor, mechs: int) -> TeamObservation:
-        """The teams in `rows [G]` int64, without the padding behind `mechs`."""
+        """Select the teams in `rows [G]` int64 and cut the padding after `mechs`."""
         streams = {name: leaf[rows, :mechs] for name, leaf in self.streams.items()}
         normals, masks = (leaf if leaf is None else leaf[rows, :mechs] for leaf in (self.noise, self.action_mask))
         return TeamObservation(streams, self.mask[rows, :mechs], self.telemetry[rows], normals, masks)
@@ -142,13 +142,13 @@ def check_decided(name: str, decided: object) -> None:
 
 
 def check_action(policy: TeamPolicy, who: str | None, decided: object, shape: tuple[int, ...]) -> Tensor:
-    """`[G, A, D]` the action that a policy returned.
+    """Return the action `[G, A, D]` in a policy's output.
 
     Args:
-        who: what messages call the policy; None for the name of its class.
+        who: the policy's name in messages; None for the name of its class.
 
     Raises:
-        ConfigError: there is no action of this shape.
+        ConfigError: if the output has no action of this shape.
     """
     if who is None:
         action = decided.get("action") if isinstance(decided, TensorDictBase) else None
@@ -163,11 +163,11 @@ def check_action(policy: TeamPolicy, who: str | None, decided: object, shape: tu
 
 
 def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -> Tensor:
-    """`[B, N, D]` standard normal numbers for the actions of all N mechs in one decision.
+    """Return standard normal samples `[B, N, D]` for the actions of all N mechs in one decision.
 
     Args:
-        seed: `[B]` int64, of the battles.
-        decision: `[B]` or a number, which decision of the battle it is.
+        seed: `[B]` int64, seeds of the battles.
+        decision: `[B]` or a number, index of the decision in the battle.
     """
     return noise.normal(seed, decision, noise.Stream.ACTION, mechs * width).view(-1, mechs, width)
 
@@ -175,14 +175,14 @@ def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -
 def team_input(
     streams: Mapping[str, Tensor], mask: Tensor, telemetry: Tensor, memory: TensorDictBase, normals: Tensor | None
 ) -> TensorDict:
-    """Input of a team policy, batch `[B, A]`.
+    """Build the input of a team policy, batch `[B, A]`.
 
     Args:
         streams: `[B, A, ...]` each.
         mask: `[B, A]` bool.
         telemetry: `[B, 16, 16]`.
         memory: batch `[B, A]`.
-        normals: `[B, A, D]` noise, or None for a policy that draws no actions.
+        normals: `[B, A, D]` noise, or None for a policy that does not sample actions.
     """
     batch, device = mask.shape, mask.device
     values = {
@@ -195,55 +195,55 @@ def team_input(
 
 
 def first_memory(policy: TeamPolicy, teams: int, mechs: int, device: torch.device) -> TensorDict:
-    """What a policy remembers of battles that begin, batch `[G, A]`."""
+    """Return a policy's memory at the start of battles, batch `[G, A]`."""
     return memory_spec_of(policy).expand((teams, mechs)).to(device).zero()
 
 
 class Decider(ABC):
-    """What decides for some seats of a pool, and remembers."""
+    """Decides for some seats of a pool and stores their memory."""
 
     mechs: int
-    """In a team, A."""
+    """Mechs per team, A."""
     commanded: list[int]
     """Rows of its G teams, on the host."""
     rows: Tensor
     """`[G]` int64, the same on the device."""
     part: Part | None
-    """What it acts for, None for all mechs of its teams."""
+    """The mechs it acts for; None for all mechs of its teams."""
     memory: TensorDictBase
-    """What mechs remember, batch `[R, A]`, zero where battles begin."""
+    """Memory of the mechs, batch `[R, A]`, zero at the start of battles."""
     used: Tensor
-    """`[G]` int64, rows of `memory` of its teams."""
+    """`[G]` int64, rows of `memory` that belong to its teams."""
 
     @abstractmethod
     def decide(self, observation: TeamObservation) -> Tensor:
-        """`[G, A, D]` actions for the rows `rows`."""
+        """Return actions `[G, A, D]` for the rows `rows`."""
 
     @abstractmethod
     def graph_key(self) -> Hashable | None:
-        """What decisions depend on beside tensors that stay where they are; None where the policy does not tell."""
+        """Return a key of everything decisions depend on except tensors updated in place; None if unknown."""
 
     def memories(self) -> TensorDictBase:
-        """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""
+        """Copy the memory of the teams in `rows`, batch `[G, A]`."""
         return self.memory[self.used]
 
     def remember(self, memories: TensorDictBase) -> None:
-        """Let the teams in `rows` remember what `memories` returned."""
+        """Restore the memory of the teams in `rows`, in the form that `memories` returns."""
         memory = self.memory.clone()
         memory[self.used] = memories
         self.memory = memory
 
 
 class SeatedPolicy(Decider):
-    """A policy that decides by itself: a scripted commander, an opponent inside a view, or any other `TeamPolicy`.
+    """A policy that runs on its own: a scripted commander, an opponent in a view, or any other `TeamPolicy`.
 
     Args:
-        seats: what it commands; None for a pool of `teams` teams that it commands all.
-        mechs: in a team, A.
-        call: what decides as the policy does, such as a graph of it; the policy itself by default.
-        teams: teams to decide for at least: a graph has a shape. The first row of the pool fills them up.
-        who: what messages call it, see `check_action`.
-        width: of an action, D, where observations have no noise.
+        seats: the seats that it commands; None for all teams of a pool of `teams` teams.
+        mechs: mechs per team, A.
+        call: replaces the policy's call, such as a compiled graph of it; the policy itself by default.
+        teams: smallest number of teams in a call, because a graph has a fixed shape; row 0 of the pool is the padding.
+        who: the policy's name in messages, see `check_action`.
+        width: width D of an action, for observations without noise.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class SeatedPolicy(Decider):
         self.used = torch.arange(len(self.commanded), device=device)
         rows = self.commanded + [0] * (teams - len(self.commanded))
         self.decided = torch.tensor(rows, device=device)
-        """`[max(G, teams)]` int64, the rows for which it decides."""
+        """`[max(G, teams)]` int64, the rows it decides for."""
         self.memory: TensorDictBase = first_memory(policy, len(rows), mechs, device)
 
     def graph_key(self) -> Hashable | None:
@@ -281,7 +281,7 @@ class SeatedPolicy(Decider):
         width = self.width if observed.noise is None else observed.noise.shape[-1]
         action = check_action(self.policy, self.who, output, (len(self.decided), self.mechs, width))
         remembered = output.get(("next", "memory"), self.memory)
-        # A captured decision reads the memory where it lay. In a view the memory before a decision may be put back.
+        # A captured graph reads memory at a fixed address. In a view, memory from before a decision may be restored.
         if self.is_pool or self.graph_key() is None:
             self.memory = remembered
         else:
@@ -290,12 +290,12 @@ class SeatedPolicy(Decider):
 
 
 class TeamRunner:
-    """Commanders at the seats of a pool: observations in, actions out, with the memory of all of them.
+    """Runs the commanders at the seats of a pool: maps observations to actions and stores all their memory.
 
     Args:
-        deciders: what decides, by name.
-        decide_all: decides for all of them in their order; one after the other by default.
-        shape: batch size that the memories of all of them begin with.
+        deciders: the deciders, by name.
+        decide_all: runs all deciders and returns actions in their order; runs one after the other by default.
+        shape: leading batch dimensions that all memories share.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class TeamRunner:
         self.decide_all = decide_all or one_by_one
 
     def __call__(self, observation: TeamObservation) -> Tensor:
-        """`[R, A, D]` actions of all teams of the pool; 0 where nobody sits."""
+        """Return actions `[R, A, D]` of all teams of the pool; 0 for mechs without a policy."""
         assert observation.noise is not None
         action, deciders = torch.zeros_like(observation.noise), list(self.deciders.values())
         for decider, decided in zip(deciders, self.decide_all(deciders, observation), strict=True):
@@ -321,7 +321,7 @@ class TeamRunner:
 
     @property
     def memory(self) -> TensorDict:
-        """What all policies remember, by name."""
+        """Memory of all policies, by name."""
         return TensorDict({name: decider.memory for name, decider in self.deciders.items()}, self.shape)
 
     @memory.setter
@@ -330,17 +330,17 @@ class TeamRunner:
             decider.memory = memory.get(name, decider.memory)
 
     def graph_key(self) -> Hashable | None:
-        """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
+        """Return a key of everything decisions depend on except tensors updated in place; None if unknown."""
         keys = [decider.graph_key() for decider in self.deciders.values()]
         return None if None in keys else tuple(keys)
 
     @property
     def is_shared(self) -> bool:
-        """Whether two policies share a team."""
+        """Whether a team is shared by two policies."""
         return any(decider.part is not None for decider in self.deciders.values())
 
     def memories(self) -> dict[int, TensorDictBase]:
-        """Copies of what the mechs of each team remember, batch `[A]`, by row; of the first of those that share it."""
+        """Copy the memory of each team, batch `[A]`, by row. For a shared team, copy that of the first decider."""
         memories: dict[int, TensorDictBase] = {}
         for decider in self.deciders.values():
             for row, memory in zip(decider.commanded, decider.memories().unbind(0), strict=True):
@@ -348,7 +348,7 @@ class TeamRunner:
         return memories
 
     def remember(self, memory_of: Callable[[int], TensorDictBase | None]) -> None:
-        """Set what each team remembers, batch `[A]`, by its row; None for what it remembers now."""
+        """Set the memory of each team, batch `[A]`, by row; None keeps the current memory."""
         for decider in self.deciders.values():
             own = decider.memories().unbind(0)
             given = [memory_of(row) for row in decider.commanded]
@@ -356,5 +356,5 @@ class TeamRunner:
 
 
 def one_by_one(deciders: Sequence[Decider], observation: TeamObservation) -> list[Tensor]:
-    """What each of `deciders` decides, in their order."""
+    """Run each of `deciders` and return the actions in their order."""
     return [decider.decide(observation) for decider in deciders]

@@ -1,4 +1,4 @@
-"""Seats policies in the teams of battles: networks of one architecture together, every other policy alone."""
+"""Assigns policies to the teams of battles: networks of one architecture run together, other policies alone."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from echelon.env.env import EchelonEnv
 from echelon.runtime.errors import require
 
 LEAST_TEAMS = 32
-"""Teams of a scripted commander in a share of a thread: fewer take hardly less time."""
+"""Smallest chunk of a scripted commander's teams per thread: smaller chunks save almost no time."""
 
 
 class RunnerMaker:
-    """Makes the runners of batches of battles, and keeps what was compiled for earlier ones.
+    """Builds runners for batches of battles, and caches compiled code across them.
 
     Args:
         compiled: whether to compile networks, and on a GPU scripted commanders.
@@ -39,10 +39,10 @@ class RunnerMaker:
     def stacked(
         self, policies: Mapping[str, TeamPolicy], slots: Mapping[str, Sequence[TeamSeat]], mechs: int
     ) -> list[StackedPolicies]:
-        """What decides for the networks among the policies, those of each architecture together.
+        """Build the deciders for the networks among the policies, one per architecture.
 
         Args:
-            mechs: number of mechs in a team, to which smaller ones are padded.
+            mechs: mechs per team, to which smaller teams are padded.
         """
         by_model: dict[Hashable, dict[str, Stackable]] = defaultdict(dict)
         for name, policy in policies.items():
@@ -61,17 +61,18 @@ class RunnerMaker:
     def alone(
         self, name: str, policy: TeamPolicy, slots: Sequence[TeamSeat], sizes: Sequence[int]
     ) -> list[SeatedPolicy]:
-        """What decides for the teams of a policy that is not stacked, those of different size apart: it is shown no
-        padding. On a CPU the teams of a scripted commander are parted into shares, for `decide_all`.
+        """Build the deciders of a policy that is not stacked, one per team size, because it receives no padding.
+
+        On a CPU the teams of a scripted commander are split into chunks for `decide_all`.
 
         Args:
-            sizes: number of mechs in the team of each row of the batch, `2B` of them.
+            sizes: mechs in the team of each row of the batch, `2B` numbers.
         """
         by_size: dict[int, list[TeamSeat]] = defaultdict(list)
         for slot in slots:
             by_size[sizes[slot.row]].append(slot)
         call, battles = self.call_of(name, policy), len(sizes) // 2
-        # A graph decides for one team of every battle, or for both.
+        # A compiled graph has a fixed shape: one team of every battle, or both.
         least = 0 if call is policy else battles
         groups = []
         for mechs, teams in by_size.items():
@@ -90,10 +91,10 @@ class RunnerMaker:
         sizes: tuple[int, int],
         battles: int,
     ) -> TeamRunner:
-        """What decides for the teams of `battles` battles.
+        """Build the runner for the teams of `battles` battles.
 
         Args:
-            seats: by name of a policy, rows b and b + B of the pool for the teams of battle b.
+            seats: seats of each policy, by name; rows b and b + B of the pool are the teams of battle b.
             sizes: number of mechs of blue and of red.
         """
         rows = [size for size in sizes for _ in range(battles)]
@@ -115,12 +116,12 @@ class RunnerMaker:
         return self._forwards[architecture]
 
     def call_of(self, name: str, policy: TeamPolicy) -> Callable[[TensorDictBase], TensorDictBase]:
-        """What decides as the policy of a name does: on a GPU a graph of a scripted commander, cached."""
+        """Return the callable for a policy: on a GPU, a cached graph of a scripted commander."""
         if not self.compiled or self.device.type != "cuda" or type(policy) is not Heuristic:
             return policy
         if name not in self._scripted:
             twin = copy.deepcopy(policy)
-            # A number that the host knows would be copied to the device at each call.
+            # A number on the host would be copied to the device at each call.
             weapon_use = torch.full((), float(policy.weapon_use), device=self.device)
             graph = compiled_heuristic(twin, self.device)
 
@@ -133,12 +134,12 @@ class RunnerMaker:
 
 
 def decide_all(threads: int, deciders: Sequence[Decider], observation: TeamObservation) -> list[Tensor]:
-    """What each of `deciders` decides, in their order: scripted commanders side by side on the threads of a CPU."""
+    """Run each of `deciders` and return the actions in order; scripted commanders run in parallel CPU threads."""
     shares = [decider for decider in deciders if isinstance(decider, SeatedPolicy) and is_shareable(decider.policy)]
     if min(threads, len(shares)) < 2 or observation.mask.device.type != "cpu":
         return one_by_one(deciders, observation)
 
-    # The mode belongs to a thread.
+    # Inference mode is a setting of each thread.
     @torch.inference_mode()
     def decide(share: SeatedPolicy) -> Tensor:
         return share.decide(observation)
@@ -148,12 +149,12 @@ def decide_all(threads: int, deciders: Sequence[Decider], observation: TeamObser
 
 
 def is_shareable(policy: TeamPolicy) -> bool:
-    """Whether threads may share the teams of a policy: a scripted commander keeps nothing to itself."""
+    """Return whether threads can share the teams of a policy: a scripted commander has no internal state."""
     return type(policy) is Heuristic and policy.graph_key() is not None
 
 
 def keeps_memory(decider: Decider) -> bool:
-    """Whether all that a decider goes on from is in its memory."""
+    """Return whether a decider's whole state is in its memory."""
     return isinstance(decider, StackedPolicies) or (isinstance(decider, SeatedPolicy) and is_shareable(decider.policy))
 
 
@@ -163,7 +164,7 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     module: nn.Module = policy
     check_evaluation_mode(name, policy)
     check_comm_dim(name, policy, env.config.comm_dim)
-    # With the index of a GPU, which the device of an env may lack.
+    # A device with an index, which the device of an env may lack.
     battle_device = torch.empty(0, dtype=torch.float32, device=env.device).device
     for leaf in (*module.parameters(), *module.buffers()):
         fits = fits_device(leaf.device, battle_device, is_copied=is_stackable(policy))
@@ -171,5 +172,5 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
 
 
 def fits_device(device: torch.device, where: torch.device, is_copied: bool) -> bool:
-    """Whether a policy with weights on `device` can play battles on `where`."""
+    """Return whether a policy with weights on `device` can play battles on `where`."""
     return device == where or (is_copied and device.type != "meta")

@@ -2,7 +2,7 @@
 
 Networks of one architecture share one forward pass over stacked weights, in blocks of `SLOTS` teams of one policy each.
 The slot of a team depends only on its own battle. A batched matrix product is bit-reproducible if shape and slot are
-the same, whatever the number of blocks, so a battle has the same result alone and among hundreds of others.
+the same, for any number of blocks, so a battle has the same result alone and among hundreds of others.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from echelon.env.blocks import workers
 from echelon.runtime.compile import fused
 
 SLOTS = 8
-"""Number of teams in a block: blocks of fewer fill more evenly, and products of few rows are slower."""
+"""Teams per block. Smaller blocks have fewer empty slots, but their matrix products are slower."""
 CHUNK = 32
-"""Blocks per forward pass where the shape must not change: in a compiled graph, and on a GPU, where the choice of the
-matrix kernel depends on the number of blocks."""
+"""Blocks per forward pass where the shape is fixed: in a compiled graph, and on a GPU, where the number of blocks
+selects the matrix kernel."""
 
 
 class Stackable(Protocol):
-    """A policy of a team whose network can decide together with others of its `architecture`."""
+    """A team policy whose network can run together with others of the same `architecture`."""
 
     network: Any
-    """A module, called with streams, telemetry and memory; returns an object with `loc`, `scale`, `embed` and `memory`.
-    Its own `memory` has `spec()` and `supports_vmap`."""
+    """A module called with streams, telemetry and memory. It returns an object with `loc`, `scale`, `embed` and
+    `memory`. Its own `memory` has `spec()` and `supports_vmap`."""
 
     act: Callable[..., Any]
-    """What it calls to decide alone: `network.forward`, or a graph of it."""
+    """The function for deciding alone: `network.forward`, or a compiled graph of it."""
 
     @property
     def comm_dim(self) -> int:
@@ -46,26 +46,26 @@ class Stackable(Protocol):
 
     @property
     def architecture(self) -> Hashable | None:
-        """What is equal for policies whose networks differ in weights alone; None for one that is decided alone."""
+        """A key that is equal for policies whose networks differ only in weights; None for one that runs alone."""
 
     def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
         """Decide for every mech of a team, batch `[B, A]`."""
 
     def frozen_network(self, device: torch.device) -> Any:
-        """A network of the same architecture and other weights, in evaluation mode, without gradients."""
+        """Return a network of the same architecture, in evaluation mode and without gradients; the weights differ."""
 
     @staticmethod
     def actions(loc: Tensor, scale: Tensor, normals: Tensor) -> Tensor:
-        """`[..., D]` the actions in (-1, 1) that standard normal numbers draw."""
+        """Return the actions `[..., D]` in (-1, 1) for standard normal samples."""
 
 
 def is_stackable(policy: TeamPolicy) -> TypeGuard[Stackable]:
-    """Whether a policy decides together with others of its architecture."""
+    """Return whether a policy's network can run together with others of its architecture."""
     return getattr(policy, "architecture", None) is not None
 
 
 def batched_forward(base: Any, weights: dict[str, Tensor], *inputs: object) -> Any:
-    """Forward pass of n networks of `base`'s architecture: one `torch.vmap`, or a loop where the memory forbids that.
+    """Run n networks of `base`'s architecture: one `torch.vmap`, or a loop if the memory does not support vmap.
 
     Args:
         weights: stacked parameters, `[n, ...]` each, named as in `base.state_dict()`.
@@ -83,7 +83,7 @@ def batched_forward(base: Any, weights: dict[str, Tensor], *inputs: object) -> A
 
 
 def blocks_of(seats: Sequence[TeamSeat]) -> list[list[TeamSeat | None]]:
-    """Arrange teams in blocks of `SLOTS`, each in its slot; None for an empty slot."""
+    """Arrange teams in blocks of `SLOTS`, each team in its slot; None marks an empty slot."""
     height = max(Counter(seat.place for seat in seats).values())
     blocks: list[list[TeamSeat | None]] = [[None] * SLOTS for _ in range(height)]
     counts: Counter[int] = Counter()
@@ -94,12 +94,12 @@ def blocks_of(seats: Sequence[TeamSeat]) -> list[list[TeamSeat | None]]:
 
 
 class StackedForward:
-    """Forward pass of one architecture over the stacked weights of several policies. Compiled at most once.
+    """Forward pass of one architecture over the stacked weights of several policies, compiled at most once.
 
     Args:
         compute: dtype of matrix products, the attribute `compute` of a network.
-        compiled: whether to run through `torch.compile`, as one graph of a fixed shape.
-        threads: of a CPU that share the networks of a `StackedPolicies`; None for all that torch has.
+        compiled: whether to use `torch.compile`, as one graph of a fixed shape.
+        threads: CPU threads that share the networks of a `StackedPolicies`; None for torch's thread count.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class StackedForward:
         self.actions = template.actions
         has_shape = compiled or device.type != "cpu"
         self.chunk = CHUNK if has_shape else None
-        """Blocks per call; None for equal shares of the threads of a CPU."""
+        """Blocks per call; None to split the blocks evenly over the CPU threads."""
         self.threads = 1 if has_shape else threads or torch.get_num_threads()
-        # A call gives its network other weights for as long as it takes: each thread needs a network of its own.
+        # `functional_call` swaps the network's weights during a call, so each thread needs its own network.
         self.bases = [self.base, *(copy.deepcopy(self.base) for _ in range(1, self.threads))]
         self.device = device
         self.call: Callable[..., Any] = fused(batched_forward, device) if compiled else batched_forward
@@ -125,22 +125,22 @@ class StackedForward:
     def by_slot(
         self, weights: dict[str, Tensor], blocks: int, slot: Tensor, inputs: tuple[Any, ...]
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """`loc`, `scale` and next memory of R rows in K equal blocks of S networks, each from one network of its block.
+        """Return `loc`, `scale` and next memory of R rows in K equal blocks, each row from one of S networks.
 
         Args:
-            weights: `[KS, ...]` stacked: all networks of the first block, of the second, and so on.
-            slot: `[R]` int64, which network of its block decides a row.
+            weights: `[KS, ...]` stacked, all networks of the first block, then of the second, and so on.
+            slot: `[R]` int64, the network of the block that decides each row.
             inputs: arguments of the network, `[R, ...]` each.
         """
         row, size = torch.arange(len(slot), device=slot.device), len(slot) // blocks
         block, offset, slots = row // size, row % size, len(next(iter(weights.values()))) // blocks
 
         def blocked(leaf: Tensor) -> Tensor:
-            """`[KS, R / K, ...]` from `[R, ...]`: each block of rows once for each network."""
+            """Repeat each block of rows for each network: `[R, ...]` to `[KS, R / K, ...]`."""
             return leaf.unflatten(0, (blocks, -1)).repeat_interleave(slots, 0)
 
         def chosen(leaf: Tensor) -> Tensor:
-            """`[R, A, ...]` output of the network of each row, from `[KS, R / K, A, ...]`."""
+            """Select each row's own network: `[KS, R / K, A, ...]` to `[R, A, ...]`."""
             return leaf.unflatten(0, (blocks, slots))[block, slot, offset]
 
         output = self.call(self.base, weights, *tree_map(blocked, inputs))
@@ -148,8 +148,10 @@ class StackedForward:
 
 
 def with_constants(network: nn.Module) -> dict[str, Tensor]:
-    """The weights of a network, and what its modules compute of them alone, which is the same in each decision: where a
-    module has a method `constants`, that returns them by the names of the buffers in which it looks for them."""
+    """Return the weights of a network and the constants that its modules compute from weights alone.
+
+    A module provides constants in a method `constants`, which returns them by buffer name.
+    """
     weights = dict(network.state_dict())
     with torch.no_grad():
         for name, module in network.named_modules():
@@ -170,7 +172,7 @@ class StackedPolicies(Decider):
     ) -> None:
         self.forward, self.policies, self.mechs, device = forward, policies, mechs, forward.device
         blocks_by_policy = [blocks_of(policy_slots) for policy_slots in slots]
-        # A graph, and a GPU, has them fused into the products.
+        # Compiled graphs and GPUs fuse the constants into the products.
         read = with_constants if forward.chunk is None else nn.Module.state_dict
         policy_states = [{k: v.to(device) for k, v in read(policy.network).items()} for policy in policies]
         states = [state for state, rows in zip(policy_states, blocks_by_policy, strict=True) for _ in rows]
@@ -188,25 +190,25 @@ class StackedPolicies(Decider):
         self.index = [rows.view(-1, SLOTS)[chunk_slice] for chunk_slice in self.chunks]
         """Rows of the pool per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
         self.memory = forward.base.memory.spec().expand((len(places), mechs)).to(device).zero()
-        """What mechs remember, block by block, `[n * SLOTS, A]`."""
+        """Memory of the mechs, block by block, `[n * SLOTS, A]`."""
         commanded = [seat for seat in places if seat is not None]
         self.commanded = [seat.row for seat in commanded]
-        """Rows of the teams commanded, on the host: G of them, in the order of the policies."""
+        """Rows of the G commanded teams, on the host, in the order of the policies."""
         ends = [sum(len(policy_slots) for policy_slots in slots[: number + 1]) for number in range(len(slots))]
         self.places = [range(end - len(policy_slots), end) for end, policy_slots in zip(ends, slots, strict=True)]
-        """Of each policy the places of its teams in `commanded`."""
+        """For each policy, the positions of its teams in `commanded`."""
         self.part = Part.of(commanded, mechs, device)
         self.keeps_embed = False
-        """Whether `embed` is kept, for critics that read it."""
+        """Whether to store `embed`, for critics that read it."""
         self.embed: Tensor | None = None
         """`[G, A, hidden]` embeddings of the last decision."""
         used = [place for place, seat in enumerate(places) if seat is not None]
         self.used = torch.tensor(used, device=device)
         self.rows = rows[self.used]
-        """`[G]` int64 rows of the teams commanded."""
+        """`[G]` int64, rows of the commanded teams."""
 
     def distribution(self, observation: TeamObservation) -> tuple[Tensor, Tensor]:
-        """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
+        """Return loc and scale `[G, A, D]` of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
         numbers, threads = range(len(self.chunks)), self.forward.threads
         run = workers(threads).map if threads > 1 and len(numbers) > 1 else map
         outputs = list(run(lambda number: self._forward_chunk(number, observation), numbers))
@@ -220,7 +222,7 @@ class StackedPolicies(Decider):
 
     @torch.inference_mode()
     def _forward_chunk(self, number: int, observation: TeamObservation) -> Any:
-        """The forward pass of a chunk, in a thread of its own on a CPU. Updates its `memory`."""
+        """Run the forward pass of a chunk, in its own thread on a CPU. Updates `memory`."""
         base, index = self.forward.bases[number % len(self.forward.bases)], self.index[number]
         streams = tuple(observation.streams[name][index] for name in base.streams)
         rows = slice(self.chunks[number].start * SLOTS, self.chunks[number].stop * SLOTS)
@@ -231,11 +233,11 @@ class StackedPolicies(Decider):
         return output
 
     def graph_key(self) -> Hashable:
-        """Nothing: weights, memory and noise lie where they are."""
+        """Return an empty key: weights, memory and noise are updated in place."""
         return ()
 
     def decide(self, observation: TeamObservation) -> Tensor:
-        """`[G, A, D]` sampled actions in (-1, 1) for the rows `rows`."""
+        """Return sampled actions `[G, A, D]` in (-1, 1) for the rows `rows`."""
         assert observation.noise is not None
         loc, scale = self.distribution(observation)
         return self.forward.actions(loc, scale, observation.noise[self.rows])

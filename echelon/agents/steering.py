@@ -1,4 +1,4 @@
-"""Where to walk."""
+"""Walk directions of the scripted commanders."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import dot, length, unit
 
 CLOSE_RANGE_VOX = {Hull.SCOUT: 10.0, Hull.LIGHT: 5.0, Hull.MEDIUM: 7.0, Hull.HEAVY: 6.0}
-"""The range at which each class fights in the zone."""
+"""Fighting range of each class inside the zone."""
 BATTLE_RANGE_VOX = {Hull.SCOUT: 9.0, Hull.LIGHT: 4.0, Hull.MEDIUM: 9.0, Hull.HEAVY: 10.0}
-"""The same for those who seek battle: within reach of its best weapon, out of the reach of others'."""
+"""Fighting range if the tier seeks battle: within reach of its best weapon, out of reach of the enemies'."""
 ZONE_DEPTH = 0.5
-"""Share of the zone's radius it wants to be inside of."""
+"""A mech moves inwards until it is within this share of the zone's radius."""
 EASE_VOX = 2.0
-"""How near to where it wants to be it slows down."""
+"""Distance to its goal below which a mech slows down."""
 RIM_VOX = 3.0
-"""Over how many voxels the zone's pull grows."""
+"""Width of the rim in which the zone's pull grows from 0 to 1."""
 UNSEEN_VOX = 4.0
-"""How near it goes to a target that it cannot see."""
+"""Distance to which a mech approaches a target that it cannot see."""
 CIRCLE_ON = 0.7
-"""Share of the zone's radius that it circles past the middle before it turns back."""
+"""Share of the zone's radius that a circling mech passes the middle by before it turns back."""
 CHARGE_VOX = 4.0
-"""How near a light charges its target before it goes for its back."""
+"""Distance below which a light mech stops its charge and moves behind the target."""
 CHARGE = 3.0
-"""How much a charge counts beside circling and the zone."""
+"""Weight of a charge relative to circling and the zone."""
 REAR_VOX = 3.5
-"""How far behind its target a flanker wants to stand: within the range of its fire."""
+"""Distance behind its target that a flanker moves to, within its fire's range."""
 TOO_HOT = 0.85
-"""Share of the heat capacity above which it looks for cover."""
+"""Share of the heat capacity above which a mech looks for cover."""
 COVER_VOX = (2, 3, 4)
-"""How far it goes to reach cover."""
+"""Distances at which a mech looks for cover."""
 COVER_WAYS = ((1, 0), (0.7, 0.7), (0, 1), (-0.7, 0.7), (-1, 0), (-0.7, -0.7), (0, -1), (0.7, -0.7))
 COVER_DEPTH_VOX = (1, 2, 3)
-"""How near to a covered place the wall stands."""
+"""Distances between a covered place and its wall."""
 
 
 class Helm(nn.Module):
-    """The direction `[B, A, 2]` in which each mech wants to walk, in its body frame, as a share of its top speed."""
+    """Compute the walk direction `[B, A, 2]` in each mech's body frame, as a share of its top speed."""
 
     range_vox: Tensor
     places: Tensor
@@ -61,11 +61,11 @@ class Helm(nn.Module):
         self.register_buffer("depths", float_table(COVER_DEPTH_VOX), persistent=False)
 
     def forward(self, view: View, target: Target) -> Tensor:
-        """Choose for `[B, A]` mechs."""
+        """Return the directions of `[B, A]` mechs, scaled by the tier's pace."""
         return self.tier.pace * self.choose(view, target)
 
     def choose(self, view: View, target: Target) -> Tensor:
-        """The same at its top speed."""
+        """Return the directions before scaling by the tier's pace."""
         if not self.tier.seeks_battle:
             return self.hold_zone(view, target)
         walk = self.seek_battle(view, target)
@@ -75,7 +75,7 @@ class Helm(nn.Module):
         return walk
 
     def hold_zone(self, view: View, target: Target) -> Tensor:
-        """To the zone; inside it to one's range of the target, else inwards."""
+        """Walk to the zone; inside it, keep the range to the target, or else move inwards."""
         shallow = length(view.to_zone) > (ZONE_DEPTH * view.zone_radius).clamp_max(self.tier.core_vox)
         inside = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
         if self.tier.keeps_range:
@@ -83,7 +83,7 @@ class Helm(nn.Module):
         return torch.where(view.in_zone[..., None], inside, view.path)
 
     def seek_battle(self, view: View, target: Target) -> Tensor:
-        """To the zone; near it to where the target can be fought, the zone pulling."""
+        """Walk to the zone; near it, walk to where the target can be fought, pulled towards the zone."""
         distance = length(view.to_zone)
         depth = exact.divide(distance - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
         pull = depth[..., None] * unit(view.to_zone)
@@ -95,7 +95,7 @@ class Helm(nn.Module):
         return torch.where(fights[..., None], fight, walk)
 
     def engage(self, view: View, target: Target) -> Tensor:
-        """To one's range of a target in sight, else towards it."""
+        """Keep the range to a visible target; otherwise approach it."""
         approach = unit(target.offset[..., :2]) * (target.distance > UNSEEN_VOX)[..., None]
         engage = torch.where(target.clear[..., None], self.close_in(view, target), approach)
         if self.tier.flanks:
@@ -106,12 +106,12 @@ class Helm(nn.Module):
         return engage
 
     def close_in(self, view: View, target: Target) -> Tensor:
-        """Towards the target from beyond one's range, away from it from within."""
+        """Approach a target beyond the fighting range and retreat from one within it."""
         beyond = target.distance - view.of_hull(self.range_vox)
         return unit(target.offset[..., :2]) * (beyond / EASE_VOX).clamp(-1, 1)[..., None]
 
     def cover(self, view: View, target: Target) -> Tensor:
-        """To the nearest place that a wall hides from the target, for those who are under fire and too hot to reply."""
+        """Walk to the nearest place that a wall hides from the target, if under fire and too hot to shoot back."""
         hard_pressed = view.under_fire & target.clear & (view.heat > TOO_HOT)
         points = self.places.expand(*hard_pressed.shape, -1, 2)
         towards = unit(target.offset[..., None, :2] - points)
@@ -123,13 +123,13 @@ class Helm(nn.Module):
 
 
 def solid_at(local_map: Tensor, points: Tensor) -> Tensor:
-    """`[B, A, P]` bool: something solid stands at `points [B, A, P, 2]` of the map about each mech."""
+    """Return whether `points [B, A, P, 2]` of each mech's local map are solid, `[B, A, P]` bool."""
     ahead, left = (points.round().long() + LOCAL_MAP_CELLS // 2).clamp(0, LOCAL_MAP_CELLS - 1).unbind(-1)
     return local_map.flatten(-2).gather(-1, ahead * LOCAL_MAP_CELLS + left) > 0
 
 
 def flank(target: Target) -> Tensor:
-    """Straight at the target while it is far, then to its back."""
+    """Charge a distant target; move behind a near one."""
     behind = target.offset[..., :2] - REAR_VOX * target.facing
     to_back = behind / length(behind).clamp_min(EASE_VOX)[..., None]
     charge = CHARGE * unit(target.offset[..., :2])
@@ -137,7 +137,7 @@ def flank(target: Target) -> Tensor:
 
 
 def circle(view: View, target: Target) -> Tensor:
-    """Across the line to a target in sight, on as it goes, and back before it leaves the zone."""
+    """Move across the line to a visible target, keeping the current side, and turn back before leaving the zone."""
     direction = unit(target.offset[..., :2])
     across = torch.stack((-direction[..., 1], direction[..., 0]), -1)
     inwards = dot(across.unbind(-1), view.to_zone.unbind(-1)) / view.zone_radius.clamp_min(1.0)

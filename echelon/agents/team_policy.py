@@ -1,16 +1,16 @@
-"""The policy of a team: the protocol, and what may be asked of a policy beside its decisions.
+"""The protocol of a team policy, and its optional attributes.
 
-A team policy maps a TensorDict of one team. It reads `("observation", stream) [B, A, ...]`, `telemetry [B, A, 16, 16]`
-(the same for every mech of a battle) and its recurrent state `("memory", name) [B, A, ...]`, and writes `action [B, A,
+A team policy maps the TensorDict of one team. It reads `("observation", stream) [B, A, ...]`, `telemetry [B, A, 16,
+16]` (equal for all mechs of a battle) and its recurrent state `("memory", name) [B, A, ...]`. It writes `action [B, A,
 D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state for one mech; a function without state
 needs none.
 
-A policy may have a method `graph_key()`: a hashable value for whatever its decisions depend on beside tensors, which it
-changes in place, or None. Where it returns one, a CUDA graph may repeat its decisions; where there is none, none does.
+A policy may have a method `graph_key()`. It returns a hashable value that covers everything decisions depend on, except
+tensors changed in place; then a CUDA graph may repeat the decisions. If it is missing or returns None, none does.
 
-A policy with a true attribute `draws_actions` draws its actions with `noise [B, A, D]` where it is given that: standard
-normal numbers that follow from the seed of the battle, so that one seed is one battle. One with a true attribute
-`reads_action_mask` is given `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations.
+A policy with a true attribute `draws_actions` samples its actions with `noise [B, A, D]`, if present: standard normal
+numbers derived from the battle's seed, so a seed determines the battle. A policy with a true attribute
+`reads_action_mask` receives `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from echelon.runtime.errors import ConfigError, require
 class TeamPolicy(Protocol):
     """A policy that commands one team: any function or module of this form.
 
-    One with a recurrent state has beside it a method `memory_spec() -> Composite`, the float leaves of the state of one
-    mech; they are zero at the start of a battle.
+    A policy with recurrent state also has a method `memory_spec() -> Composite`, which describes the float state of one
+    mech. The state is zero at the start of a battle.
     """
 
     def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
@@ -38,13 +38,15 @@ class TeamPolicy(Protocol):
 
 
 def is_policy(policy: object) -> bool:
-    """Whether it may be the policy of a team: something to call, but no class, which is a policy once it is called."""
+    """Return whether an object can be a team policy: it is callable and not a class."""
     return callable(policy) and not isinstance(policy, type)
 
 
 def check_evaluation_mode(name: str, policy: object) -> None:
-    """Refuse a network in training mode, which would play with dropout and the noise it learns with. A module without
-    parameters, such as a scripted commander, has no such mode."""
+    """Reject a network in training mode, which would play with dropout and exploration noise.
+
+    A module without parameters, such as a scripted commander, has no such mode.
+    """
     if not isinstance(policy, nn.Module) or next(policy.parameters(), None) is None:
         return
     if any(module.training for module in policy.modules()):
@@ -52,49 +54,49 @@ def check_evaluation_mode(name: str, policy: object) -> None:
 
 
 def check_comm_dim(name: str, policy: object, comm_dim: int) -> None:
-    """Refuse a policy that was made for messages of another width than those of the battles."""
+    """Reject a policy whose message width differs from that of the battles."""
     own = getattr(policy, "comm_dim", comm_dim)
     require(own == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", own)
 
 
 def memory_spec_of(policy: TeamPolicy) -> Composite:
-    """Spec of what one mech of a policy remembers; empty for a function without `memory_spec`."""
+    """Return the memory spec of one mech; empty for a policy without `memory_spec`."""
     declared = getattr(policy, "memory_spec", None)
     return Composite() if declared is None else declared()
 
 
 def memory_spec(**policies: TeamPolicy) -> Composite:
-    """Spec of the environment's memory: an entry for each named policy with recurrent state."""
+    """Return the spec of the environment's memory, with an entry for each policy that has recurrent state."""
     specs = {name: memory_spec_of(policy) for name, policy in policies.items()}
     return Composite(**{name: spec for name, spec in specs.items() if len(spec.keys()) > 0})
 
 
 def graph_key_of(policy: TeamPolicy) -> Hashable | None:
-    """What a policy's decisions depend on beside tensors; None where a CUDA graph cannot repeat them."""
+    """Return the policy's graph key; None if a CUDA graph cannot repeat its decisions."""
     key: Callable[[], Hashable | None] = getattr(policy, "graph_key", lambda: None)
     return key()
 
 
 def draws_actions(policy: TeamPolicy) -> bool:
-    """Whether a policy draws its actions with `noise`."""
+    """Return whether a policy samples its actions with `noise`."""
     return bool(getattr(policy, "draws_actions", False))
 
 
 def reads_action_mask(policy: TeamPolicy) -> bool:
-    """Whether a policy is to be told which discrete actions each mech can carry out."""
+    """Return whether a policy reads the mask of discrete actions."""
     return bool(getattr(policy, "reads_action_mask", False))
 
 
 def is_pure(policy: TeamPolicy) -> bool:
-    """Whether a policy draws no random numbers and keeps nothing between decisions, so that threads may share them."""
+    """Return whether a policy has no random numbers and no state between decisions, so that threads can share it."""
     return bool(getattr(policy, "is_pure", False))
 
 
 def entry(data: TensorDictBase, key: NestedKey, hint: str) -> Tensor:
-    """An entry of the input of a policy.
+    """Return an entry of a policy's input.
 
     Raises:
-        ConfigError: it is missing; one line that names the key, what is there and `hint`.
+        ConfigError: if it is missing; one line with the key, the existing entries and `hint`.
     """
     path = key if isinstance(key, tuple) else (key,)
     value: Any = data

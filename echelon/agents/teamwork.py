@@ -1,4 +1,4 @@
-"""What packmates tell each other, whom they fight together, and whose sensors a scout looks after."""
+"""Team play of the scripted commanders: messages, shared targets, jamming and smoke."""
 
 from __future__ import annotations
 
@@ -19,42 +19,43 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import TINY, length, to_world
 
 SAME_VOX = 3.0
-"""What stands this near to where a target was seen is that target."""
+"""A contact this near to a target's last position is taken for that target."""
 IN_SIGHT, IN_REACH, HURT, PAINTED, AHEAD, CALLED, KEPT = 3.0, 1.5, 2.0, 0.5, 0.5, 0.7, 0.7
-"""What each merit of a contact is worth; `CALLED` for every packmate that fights it."""
+"""Score of each property of a contact; `CALLED` counts once for every packmate that fights it."""
 WORTH_VOX = 8.0
-"""Vox of distance that cost it one."""
-NOBODY = -1e3
+"""Distance in voxels that lowers the score by one."""
+NOT_HOSTILE = -1e3
+"""Score of contacts that are no targets."""
 JAMMED = 0.3
 """Jamming above which a scout clears its team's sensors."""
 CLEARS_S = 5.0
-"""How long it goes on before it tries whether it may jam again."""
+"""Seconds a scout keeps clearing before it tries to jam again."""
 JAM_VOX = 40.0
-"""How near a hostile must be to be jammed."""
+"""Largest distance at which a hostile is jammed."""
 ECM, ECCM, SILENT = 0.25, 1.0, -1.0
 """Values of the secondary trigger of a mech with ECM."""
 OUT_OF_REACH_VOX = 1.0
-"""How far beyond one's own reach the target of a smoke shot stands."""
+"""Distance beyond a mech's own reach at which it fires smoke at a target."""
 HURT_HP = 0.6
-"""Share below which the frail hide from a target at any range that keeps them out of the cloud."""
+"""Hit points below which light mechs hide behind smoke at any range, as long as they stay outside the cloud."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """What the pack said in the last decision, a row for each of the five."""
+    """Messages of the pack in the last decision, one row for each of five packmates."""
 
     engaged: Tensor
-    """[B, A, 5] bool: fights somebody."""
+    """[B, A, 5] bool: has a target."""
     target: Tensor
-    """[B, A, 5, 2] vox on the map, where."""
+    """[B, A, 5, 2] position of the target on the map, vox."""
 
 
 class Radio(nn.Module):
-    """A pack's language: is one engaged (1 or -1), and where on the map the target stands (x, y over its sides).
+    """The pack's message format: engaged (1 or -1), and the target's position (x, y, as shares of the map's sides).
 
     Args:
         size: `[2]` vox, the map's extent.
-        width: numbers in a message; with fewer than the language needs nobody speaks.
+        width: numbers in a message; packs stay silent if it is below `WORDS`.
     """
 
     WORDS = 3
@@ -66,13 +67,13 @@ class Radio(nn.Module):
         self.register_buffer("size", size, persistent=False)
 
     def decode_messages(self, comms: Tensor) -> Calls:
-        """Understand `[B, A, 5, width]`."""
+        """Decode messages `[B, A, 5, width]`."""
         missing = max(self.WORDS - self.width, 0)
         engaged, x, y = pad(comms[..., : self.WORDS], (0, missing)).unbind(-1)
         return Calls(engaged > 0, (torch.stack((x, y), -1) + 1) / 2 * self.size)
 
     def say(self, target: Target, target_at: Tensor) -> Tensor:
-        """`[B, A, width]` the message of mechs whose targets stand at `target_at [B, A, 2]`."""
+        """Encode messages `[B, A, width]` for targets at `target_at [B, A, 2]`."""
         position = target_at / self.size * 2 - 1
         message = torch.cat((sign(target.exists)[..., None], position), -1).clamp(-1, 1)
         if self.width < self.WORDS:
@@ -81,7 +82,7 @@ class Radio(nn.Module):
 
 
 class Spotter(nn.Module):
-    """Who is worth fighting, and whom smoke should blind."""
+    """Choose targets for guns and smoke."""
 
     reach: Tensor
     smoke_vox: Tensor
@@ -91,7 +92,7 @@ class Spotter(nn.Module):
         self.tier = tier
         self.cloud_vox = config.catalog.cloud_vox
         self.triggers = tuple(t for t in Trigger if any(t in loadout.launchers for loadout in loadouts.values()))
-        """K triggers that clouds of smoke hang on."""
+        """The K triggers of smoke launchers."""
         spare = {kind: spare_launchers(loadout) for kind, loadout in loadouts.items()}
         ranges = {kind: [row[t].range_vox if t in row else -1.0 for t in self.triggers] for kind, row in spare.items()}
         tables = {
@@ -102,10 +103,10 @@ class Spotter(nn.Module):
             self.register_buffer(name, table, persistent=False)
 
     def pick(self, view: View, calls: Calls, last_target: Tensor) -> Tensor:
-        """`[B, A]` int64 the contact slot of the best target: near, in sight, hurt, and whom packmates fight too.
+        """Return the contact slot of the best target, `[B, A]` int64: near, visible, damaged and shared with packmates.
 
         Args:
-            last_target: `[B, A, 2]` where the last target stood on the map.
+            last_target: `[B, A, 2]` position of the last target on the map.
         """
         contacts = view.contacts
         if not self.tier.picks_target:
@@ -119,12 +120,13 @@ class Spotter(nn.Module):
             positions = on_map(view, contacts.offset[..., :2])
             worth = worth + CALLED * count_calls(positions, calls).float()
             worth = worth + KEPT * (length(positions - last_target[..., None, :]) < SAME_VOX).float()
-        worth = torch.where(contacts.hostile, worth, NOBODY)
+        worth = torch.where(contacts.hostile, worth, NOT_HOSTILE)
         slots = torch.arange(worth.shape[-1], device=worth.device)
         return torch.where(worth == worth.amax(-1, keepdim=True), slots, worth.shape[-1]).amin(-1)
 
     def smokes(self, view: View, target: Target) -> Tensor:
-        """`[B, A, K]` bool: launches smoke at a target that it is shot at by and cannot answer."""
+        """Return the smoke triggers to pull, `[B, A, K]` bool: the target shoots at the mech and is out of its
+        reach."""
         out_of_reach = target.distance > view.of_hull(self.reach) + OUT_OF_REACH_VOX
         frail = view.is_a(Hull.SCOUT) | view.is_a(Hull.LIGHT)
         hides = frail & (view.hp < HURT_HP) & (target.distance > self.cloud_vox + 1)
@@ -137,29 +139,31 @@ class Spotter(nn.Module):
 
 
 def spare_launchers(loadout: Loadout) -> dict[Trigger, WeaponSpec]:
-    """What a class can leave clouds with, by trigger, unless a gun of it waits for the same timer."""
+    """Return the cloud launchers of a class, by trigger, except those that share a timer with a gun."""
     used_timers = {gun.timer for gun in loadout.guns.values()}
     return {trigger: weapon for trigger, weapon in loadout.launchers.items() if weapon.timer not in used_timers}
 
 
 def count_calls(places: Tensor, calls: Calls) -> Tensor:
-    """`[B, A, K]` how many packmates fight what stands at `places [B, A, K, 2]` on the map."""
+    """Return how many packmates fight each of the `places [B, A, K, 2]` on the map, `[B, A, K]`."""
     distance = length(places[..., None, :] - calls.target[..., None, :, :])  # [B, A, K, 5]
     return exact.sum((distance < SAME_VOX) & calls.engaged[..., None, :], -1)
 
 
 def on_map(view: View, offset: Tensor) -> Tensor:
-    """`[B, A, K, 2]` vox on the map, from `[B, A, K, 2]` in the mech's frame."""
+    """Convert offsets `[B, A, K, 2]` from the mech's frame to map positions in voxels."""
     return view.position[..., None, :] + to_world(offset, view.heading[..., None, :].expand_as(offset))
 
 
 def jammed_for(view: View, jammed_s: Tensor, decision_s: float) -> Tensor:
-    """`[B, A]` seconds that a mech still takes itself for jammed."""
+    """Return the seconds `[B, A]` for which a mech still counts as jammed."""
     return torch.where(view.jam > JAMMED, CLEARS_S, (jammed_s - decision_s).clamp_min(0.0))
 
 
 def emit(contacts: Contacts, jammed_s: Tensor, screens: bool) -> Tensor:
-    """`[B, A]` the secondary trigger of a mech with ECM: clear while jammed, jam where hostiles are near, or always if
-    it `screens`."""
+    """Return the secondary trigger `[B, A]` of a mech with ECM: clear while jammed, jam if hostiles are near.
+
+    With `screens`, it jams all the time.
+    """
     is_near = (contacts.hostile & (contacts.distance < JAM_VOX)).any(-1) | screens
     return torch.where(jammed_s > 0, ECCM, torch.where(is_near, ECM, torch.full_like(jammed_s, SILENT)))

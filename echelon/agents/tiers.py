@@ -1,4 +1,4 @@
-"""What each scripted commander knows how to do: one field an ability, and each tier adds to the one below."""
+"""The abilities of the scripted commanders, one field per ability; each tier adds to the one below."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from echelon.rules.catalog import Hull, Trigger
 
 @dataclass(frozen=True)
 class Tier:
-    """The abilities of a commander. Without any it walks to the zone and shoots what comes near."""
+    """The abilities of a commander. Without any ability it walks to the zone and shoots targets in range."""
 
     triggers: tuple[Trigger, ...] = (Trigger.PRIMARY,)
     """The guns it uses."""
     core_vox: float = 2.5
-    """How near to the middle of a large zone it goes if it does not seek battle: two teams that hold one shall meet."""
+    """Distance to the middle of a large zone that it approaches if it does not seek battle, so that two teams that hold
+    one zone come into contact."""
     faces_target: bool = False
-    """Turns to its target; otherwise it looks where it goes."""
+    """Turns to its target; otherwise it faces its walk direction."""
     minds_heat: bool = False
-    """Rests its triggers when hot."""
+    """Releases its triggers when hot."""
     works_free: bool = False
-    """Sidesteps, jets on, where it makes no headway."""
+    """Sidesteps with its jets on when it is stuck."""
     lines_up: bool = False
-    """Fires guns that shoot straight ahead only at what stands ahead, in plain view."""
+    """Fires guns that shoot straight ahead only at visible targets ahead."""
     vents: bool = False
-    """Vents when hot and nobody is in range."""
+    """Vents when it is hot and no target is in range."""
     keeps_range: bool = False
-    """Fights at the range of its class once it stands in the zone."""
+    """Fights at the range of its class once it is in the zone."""
     shares_paint: bool = False
-    """Fires what needs a lock at what its pack has painted."""
+    """Fires weapons that need a lock at targets painted by its pack."""
     takes_aim: bool = False
-    """Fires only what will hit: in range and arc, on a clear line or a lock, before the target has walked away."""
+    """Fires only shots that will hit: in range and arc, with a clear line or a lock, before the target can dodge."""
     cycles: bool = False
-    """Spends heat on the guns that make most of it, and vents whenever none fires, also between two shots."""
+    """Spends heat on the guns with the most damage per heat, and vents whenever none fires, even between two shots."""
     picks_target: bool = False
-    """Fights whom it can hurt, and the hurt first; otherwise the nearest."""
+    """Prefers targets that it can damage, damaged ones first; otherwise it takes the nearest."""
     seeks_battle: bool = False
-    """Goes where it can fight its target, in the zone and about it."""
+    """Moves to where it can fight its target, in and around the zone."""
     finds_ways: bool = False
     """Walks around walls, wrecks and other mechs."""
     talks: bool = False
-    """Tells its pack whom it fights, and prefers whom they fight."""
+    """Sends its target to its pack, and prefers the pack's targets."""
     circles: bool = False
-    """Never stands still in a fight: shells fly to where it was."""
+    """Keeps moving in a fight, so shells miss."""
     flanks: bool = False
-    """Some close in to the range of a stream of fire, behind their target."""
+    """Some mechs move behind their target, within range of a stream of fire."""
     burns: bool = False
-    """Warm mechs keep their heat for a stream of fire where it reaches."""
+    """Warm mechs save their heat for a stream of fire within its range."""
     jams: bool = False
-    """Mechs with ECM jam enemies, or clear their own team's sensors while those are jammed."""
+    """Mechs with ECM jam enemies, or clear their own team's sensors while these are jammed."""
     uses_smoke: bool = False
-    """Blinds those it cannot answer: beyond its own range, and at any range when it is frail and hurt."""
+    """Lays smoke on enemies that it cannot shoot back at: beyond its own range, or when a light mech is damaged."""
     takes_cover: bool = False
-    """Steps behind a wall when it is too hot to fire and under fire."""
+    """Moves behind a wall when it is under fire and too hot to shoot."""
     pace: float = 1.0
-    """Share of its top speed that it walks at."""
+    """Walking speed, as a share of the top speed."""
     range_vox: tuple[float, ...] = ()
-    """The range at which each class fights, in the order of `Hull`; by default that of `echelon.agents.steering`."""
+    """Fighting range of each class, in the order of `Hull`; empty for the defaults in `echelon.agents.steering`."""
     leash_vox: float = 10.0
-    """How far from the zone's edge it will fight, if it seeks battle."""
+    """Largest distance from the zone's edge at which it fights, if it seeks battle."""
     notice_vox: float = 25.0
-    """How near a target must be to be sought."""
+    """Largest distance at which it approaches a target."""
     pull: float = 0.5
-    """How much the zone counts beside the target."""
+    """Weight of the zone relative to the target."""
     flankers: tuple[Hull, ...] = (Hull.LIGHT,)
-    """Who closes in behind its target, if it flanks."""
+    """Classes that move behind their targets, if it flanks."""
     screens: bool = False
-    """Emits all the time, if it jams, and lays smoke before whomever it sees."""
+    """Emits all the time, if it jams, and lays smoke on every visible target."""
 
 
 TRIVIAL = Tier()
@@ -103,9 +104,9 @@ TIERS = {"trivial": TRIVIAL, "easy": EASY, "normal": NORMAL, "hard": HARD, "expe
 """Weakest first."""
 
 STYLE = "style"
-"""Prefix of their names."""
+"""Prefix of the names of styles."""
 FAR = replace(HARD, leash_vox=math.inf, notice_vox=math.inf, pull=0.0)
-"""Fights wherever the enemy is, zone or not."""
+"""Fights enemies anywhere on the map, also outside the zone."""
 SNIPER = replace(FAR, range_vox=(16.0, 9.5, 11.5, 19.0), takes_cover=True)
 STYLES = {
     "rusher": replace(FAR, triggers=(Trigger.PRIMARY,), range_vox=(2.0, 2.0, 2.0, 2.0)),
@@ -114,4 +115,4 @@ STYLES = {
     "flanker": replace(SNIPER, flanks=True, flankers=(Hull.MEDIUM,)),
     "jammer": replace(EXPERT, screens=True, circles=False, flanks=False, range_vox=(16.0, 13.0, 13.0, 16.0)),
 }
-"""Commanders that fight in ways of their own, to judge by and not to learn from: `style:rusher` and so on."""
+"""Commanders with a fighting style of their own, for evaluation and not for training: `style:rusher` and so on."""

@@ -1,4 +1,4 @@
-"""Builds a policy of the user's own and asks it for one decision, so that a mistake is told before any battle."""
+"""Builds a user's own policy and checks one decision, so that mistakes are reported before a battle starts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from echelon.runtime.shared_modes import kept_generators
 Factory = Callable[[EnvConfig], TeamPolicy]
 """Builds a policy for the battles of a config; a class such as `echelon.agents.heuristic.Heuristic` is one."""
 BATTLES = 2
-"""Battles of the decision that a policy is asked for."""
+"""Battles in the checked decision."""
 BUILD_SEED = 0
-"""Seed of torch's generator while a policy is built: a name means the same initial weights whenever it is resolved."""
+"""Seed of torch's generator while a policy is built, so that a name always has the same initial weights."""
 
 
 def build_policy(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> TeamPolicy:
-    """Build a policy and check one decision of another instance: the one returned has seen nothing.
+    """Build a policy, after checking one decision of a separate instance. The returned policy has not run yet.
 
     Args:
         factory: called with `env`.
-        device: where they are simulated; an `nn.Module` is moved there, in evaluation mode.
+        device: device of the simulation; an `nn.Module` is moved there and set to evaluation mode.
     """
     with kept_generators(device):
         check_decision(name, build(name, factory, env, device), env, device)
@@ -50,7 +50,7 @@ def build(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> 
 
 @torch.no_grad()
 def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.device) -> None:
-    """Let a policy decide once for teams of either size that see nothing."""
+    """Check one decision of a policy for each team size, on an observation without contacts."""
     for mechs in dict.fromkeys((len(env.blue), len(env.red))):
         with in_one_line(f"{name}: expected memory_spec() to be a Composite spec"):
             memory = first_memory(policy, BATTLES, mechs, device)
@@ -71,7 +71,7 @@ def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.
 def blank_team(
     policy: TeamPolicy, memory: TensorDictBase, mechs: int, env: EnvConfig, device: torch.device
 ) -> TensorDictBase:
-    """What a policy is shown of `BATTLES` battles in which all mechs live and see nothing, batch `[BATTLES, mechs]`."""
+    """Return a policy's input for `BATTLES` battles in which all mechs live and see nothing, `[BATTLES, mechs]`."""
     observation = Specs(env, {"blue": mechs}, Composite(), BATTLES, device, info=False).observation().zero()
     mask = torch.ones_like(observation["blue", "mask"])
     normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), dtype=torch.float32, device=device)
@@ -83,7 +83,7 @@ def blank_team(
 
 
 def require_leaf(what: str, leaf: Tensor | None, dtype: torch.dtype, shape: torch.Size) -> None:
-    """Raise `ConfigError` unless a tensor of this dtype and shape was written."""
+    """Raise `ConfigError` unless the tensor has this dtype and shape."""
     actual = "none" if leaf is None else f"{leaf.dtype} of shape {tuple(leaf.shape)}"
     expected = f"{dtype} of shape {tuple(shape)}"
     if actual != expected:

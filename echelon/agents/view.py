@@ -1,4 +1,4 @@
-"""What one mech makes of its observation: named facts; vectors in its body frame, voxels."""
+"""One mech's observation as named fields; vectors are in its body frame, in voxels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from echelon.runtime.geometry import either, length
 
 @dataclass(frozen=True)
 class Contacts:
-    """The first K contact slots, those that a target preference can name."""
+    """The first K contact slots, which a target preference can select."""
 
     offset: Tensor
     """[B, A, K, 3] vox."""
@@ -33,27 +33,27 @@ class Contacts:
     hostile: Tensor
     """[B, A, K] bool."""
     clear: Tensor
-    """[B, A, K] bool: in detail, which takes a clear line."""
+    """[B, A, K] bool: seen in detail, which requires a clear line."""
     painted: Tensor
-    """[B, A, K] bool: by the viewer's pack."""
+    """[B, A, K] bool: painted by the viewer's pack."""
     hp: Tensor
-    """[B, A, K] share; 0 where it is not clear."""
+    """[B, A, K] share; 0 if not clear."""
     hull: Tensor
     """[B, A, K, len(Hull)] one-hot."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What a mech knows of itself, the ground about it, the zone, its comrades and its contacts."""
+    """A mech's observation of itself, the ground around it, the zone, its comrades and its contacts."""
 
     hull: Tensor
-    """[B, A, len(Hull)] one-hot; nothing for the dead."""
+    """[B, A, len(Hull)] one-hot; zeros for dead mechs."""
     hp: Tensor
     """[B, A] share."""
     heat: Tensor
     """[B, A] share of the capacity."""
     cooldown: Tensor
-    """[B, A, 5] share of the longest, by trigger, and of the AMS."""
+    """[B, A, 5] share of the longest cooldown, by trigger, then of the AMS."""
     position: Tensor
     """[B, A, 2] vox on the map."""
     heading: Tensor
@@ -65,7 +65,7 @@ class View:
     jam: Tensor
     """[B, A] 0..1."""
     path: Tensor
-    """[B, A, 2] unit vector of the way to the zone, 0 inside."""
+    """[B, A, 2] unit vector of the path to the zone, 0 inside."""
     to_zone: Tensor
     """[B, A, 2]."""
     zone_radius: Tensor
@@ -73,11 +73,11 @@ class View:
     in_zone: Tensor
     """[B, A] bool."""
     local_map: Tensor
-    """[B, A, 11, 11] 1 where something solid stands; rows ahead, columns to the left."""
+    """[B, A, 11, 11] 1 for solid cells; rows ahead, columns to the left."""
     comrades: Tensor
     """[B, A, S, 2]."""
     comrade_hull: Tensor
-    """[B, A, S, len(Hull)] one-hot; nothing for the dead."""
+    """[B, A, S, len(Hull)] one-hot; zeros for dead mechs."""
     contacts: Contacts
 
     @property
@@ -86,20 +86,20 @@ class View:
         return length(self.velocity)
 
     def is_a(self, hull: Hull) -> Tensor:
-        """`[B, A]` bool: its class."""
+        """Return whether each mech is of this class, `[B, A]` bool."""
         return self.hull[..., int(hull)] > 0
 
     def of_hull(self, table: Tensor) -> Tensor:
-        """`[B, A, ...]` each mech's row of `table [len(Hull), ...]`."""
+        """Return each mech's row of `table [len(Hull), ...]`, `[B, A, ...]`."""
         return by_hull(self.hull, table)
 
 
 @dataclass(frozen=True)
 class Target(Contacts):
-    """The contact it fights, without the axis of slots; all of it is nothing where none `exists`."""
+    """The mech's target: a contact without the slot axis; all fields are 0 where no target `exists`."""
 
     slot: Tensor
-    """[B, A] int64, its contact slot."""
+    """[B, A] int64, contact slot of the target."""
 
     @property
     def exists(self) -> Tensor:
@@ -108,10 +108,10 @@ class Target(Contacts):
 
 
 def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
-    """Read a team's streams by the layout's names.
+    """Build the view of a team from its observation streams.
 
     Args:
-        team: batch `[B, A]`, as a seat shows it.
+        team: input of a team policy, batch `[B, A]`.
         size: `[2]` vox, the map's extent.
     """
     ego, squad = team.get(("observation", "ego")), team.get(("observation", "squad"))
@@ -142,7 +142,7 @@ def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
 
 
 def look_at_contacts(contacts: Tensor, velocity: Tensor, longest_vox: float) -> Contacts:
-    """Read the first slots of the contact table `[B, A, C, F]` of mechs that move at `velocity [B, A, 2]`."""
+    """Read the first slots of the contact table `[B, A, C, F]` for mechs with velocity `[B, A, 2]`."""
     rows = contacts[..., :PREFERENCES, :]
 
     def feature_of(name: str) -> Tensor:
@@ -163,7 +163,7 @@ def look_at_contacts(contacts: Tensor, velocity: Tensor, longest_vox: float) -> 
 
 
 def aim_at(contacts: Contacts, slot: Tensor) -> Target:
-    """The contact in `slot [B, A]` int64 as target, if it is a hostile."""
+    """Return the contact in `slot [B, A]` int64 as the target, which exists if it is hostile."""
 
     def of_slot(values: Tensor) -> Tensor:
         dim, rest = slot.dim(), values.shape[slot.dim() + 1 :]
@@ -174,26 +174,26 @@ def aim_at(contacts: Contacts, slot: Tensor) -> Target:
 
 
 def column(stream: Tensor, features: tuple[layout.Feature, ...], name: str) -> Tensor:
-    """A feature of a stream `[..., F]`: `[..., width]`, or `[...]` where its width is 1."""
+    """Return a feature of a stream `[..., F]`: `[..., width]`, or `[...]` if its width is 1."""
     value = stream[..., layout.columns(features, name)]
     return value.squeeze(-1) if value.shape[-1] == 1 else value
 
 
 def by_hull(hull: Tensor, table: Tensor) -> Tensor:
-    """`[..., ...]` the row of `table [len(Hull), ...]` that each one-hot `hull [..., len(Hull)]` means; 0 for none."""
+    """Return the row of `table [len(Hull), ...]` selected by one-hot `hull [..., len(Hull)]`; zeros for no class."""
     return exact.sum(hull.view(*hull.shape, *[1] * (table.dim() - 1)) * table, hull.dim() - 1)
 
 
 def hull_table(values: Mapping[Hull, Any]) -> Tensor:
-    """`[len(Hull), ...]` a number of each class, or several."""
+    """Return a table `[len(Hull), ...]` with the value or values of each class."""
     return float_table([values[hull] for hull in Hull])
 
 
 def float_table(values: Any) -> Tensor:
-    """Numbers as a float32 tensor on the CPU, whatever torch's defaults are."""
+    """Return numbers as a float32 tensor on the CPU, independent of torch's defaults."""
     return torch.tensor(values, dtype=torch.float32, device="cpu")
 
 
 def sign(fact: Tensor) -> Tensor:
-    """1 where true, -1 where false: a trigger held or released, a way to the left or to the right."""
+    """Return 1 where true and -1 where false."""
     return either(fact, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Ways around what stands near: shortest paths over the map that a mech sees about itself."""
+"""Shortest paths around obstacles on each mech's local map."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from echelon.runtime.geometry import dot, length, to_world, unit
 
 REACH = LOCAL_MAP_CELLS // 2
 WALL_COST = 30.0
-"""Vox of detour worth taking around a solid cell. Not infinite: a step one voxel high can be climbed."""
+"""Detour in voxels worth taking around a solid cell. Finite, because a mech can climb a step one voxel high."""
 GRAZE_COST = 4.0
-"""The same around a cell beside a solid one, where a hull would graze it."""
+"""The same for a cell next to a solid one, where a hull would touch it."""
 MECH_COST = 6.0
-"""The same around a cell where somebody stands."""
+"""The same for a cell occupied by a mech."""
 BROAD_VOX = 1.5
-"""Half width of a hull that grazes walls two cells away."""
+"""Half width above which a hull touches walls two cells away."""
 ELBOW_VOX = 0.1
-"""Room it leaves between hulls."""
+"""Clearance between hulls."""
 KEEP_ON = 0.5
-"""Vox of detour worth taking to go on as it goes, so that it does not dither between two ways."""
+"""Detour in voxels worth taking to keep the current direction, which avoids oscillation between two paths."""
 SWEEPS = 9
-"""Cells a way is long at most."""
+"""Longest path in cells."""
 GOAL_VOX = 8.0
-"""How far ahead it looks for the end of its way: beyond the cells it sees."""
+"""Distance of the path's goal: beyond the visible cells."""
 ALIKE = 0.95
-"""Cosine within which the way found means the straight way."""
+"""Cosine above which a found path counts as straight."""
 UNREACHED = 1e3
 DIAGONAL = math.sqrt(2)
 RING = tuple((dx, dy) for dx, dy in itertools.product(range(-2, 3), repeat=2) if max(abs(dx), abs(dy)) == 2)
-"""Cells two away: 16 directions."""
+"""Cells at distance two: 16 directions."""
 
 
 class Wayfinder(nn.Module):
-    """Finds ways on the 11 x 11 cells about a mech, in its body frame."""
+    """Finds paths on the 11 x 11 cells around a mech, in its body frame."""
 
     cells: Tensor
     is_edge: Tensor
@@ -77,7 +77,7 @@ class Wayfinder(nn.Module):
             self.register_buffer(name, table, persistent=False)
 
     def forward(self, view: View, direction: Tensor) -> Tensor:
-        """`[B, A, 2]` the direction in which the way towards `direction [B, A, 2]` sets out, as fast."""
+        """Return the first direction `[B, A, 2]` of the path towards `direction [B, A, 2]`, with its length."""
         straight = unit(direction)
         entry = self.entry_cost(view)
         cost = self.way_cost(entry, GOAL_VOX * straight).flatten(-2)
@@ -92,7 +92,7 @@ class Wayfinder(nn.Module):
         return torch.where(agrees, straight, detour) * length(direction)[..., None]
 
     def way_cost(self, entry: Tensor, goal: Tensor) -> Tensor:
-        """`[B, A, 11, 11]` vox from every cell to the edge, then straight on to `goal [B, A, 2]`, detours included."""
+        """Return the path cost `[B, A, 11, 11]` in voxels from every cell over the edge to `goal [B, A, 2]`."""
         beyond = length(goal[..., None, None, :] - self.cells)
         cost = entry + torch.where(self.is_edge, beyond, UNREACHED)
         for _ in range(SWEEPS):
@@ -105,7 +105,7 @@ class Wayfinder(nn.Module):
         return cost
 
     def entry_cost(self, view: View) -> Tensor:
-        """`[B, A, 11, 11]` vox of detour worth taking around each cell."""
+        """Return the detour worth taking around each cell, `[B, A, 11, 11]` vox."""
         own_half = view.of_hull(self.half_vox)
         near_wall = spread(view.local_map)
         grazes = torch.where((own_half > BROAD_VOX)[..., None, None], spread(near_wall), near_wall)
@@ -117,8 +117,12 @@ class Wayfinder(nn.Module):
         return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * is_taken.float()
 
     def taken(self, heading: Tensor, others: Tensor, clearance: Tensor) -> Tensor:
-        """`[B, A, 11, 11]` bool: its hull would meet one of `others [B, A, K, 2]` there, nearer than `clearance`."""
-        # Hulls are boxes along the axes of the map.
+        """Return cells where the hull would touch one of `others [B, A, K, 2]`, `[B, A, 11, 11]` bool.
+
+        Args:
+            clearance: `[B, A, K]` smallest distance between centers along an axis, vox.
+        """
+        # Hulls are boxes aligned with the map's axes.
         frame = heading[..., None, :]
         x, y = to_world(self.cells.flatten(0, 1).expand(*heading.shape[:-1], -1, 2), frame).unbind(-1)  # [B, A, 121]
         other_x, other_y = to_world(others, frame.expand_as(others)).unbind(-1)
@@ -131,7 +135,7 @@ class Wayfinder(nn.Module):
 
 
 def spread(grid: Tensor) -> Tensor:
-    """`[..., 11, 11]` the largest value within one cell."""
+    """Return the largest value within one cell, `[..., 11, 11]`."""
     padded = pad(grid, (1, 1, 1, 1))
     rows = torch.maximum(torch.maximum(padded[..., :-2, :], padded[..., 2:, :]), padded[..., 1:-1, :])
     return torch.maximum(torch.maximum(rows[..., :-2], rows[..., 2:]), rows[..., 1:-1])

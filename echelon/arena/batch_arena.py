@@ -2,7 +2,7 @@
 
 The course of a battle depends only on its seed, its two policies and the settings (precision, compiled or not). The
 actions of an `ActorCritic` are sampled by `echelon.runtime.noise` from the seed of the battle. Uncompiled and on a CPU,
-the result is bit-identical whatever the batch size and the other battles of the batch. A policy of another class that
+the result is bit-identical for any batch size and any other battles in the batch. A policy of another class that
 samples from torch's global generator shares one random stream with the whole batch.
 """
 
@@ -52,24 +52,24 @@ from echelon.world.authored_maps import maps_of
 from echelon.world.splits import placed_seed
 
 Policies = Callable[[str], "TeamPolicy | SharedTeam"]
-"""Maps a name to a policy in evaluation mode, or to the policies that share a team."""
+"""Maps a name to a policy in evaluation mode, or to the two policies of a shared team."""
 
 
 class StepSink(Protocol):
-    """Who keeps what is played, such as `echelon.datasets.dataset.DatasetWriter`; changes nothing."""
+    """Stores steps of battles, such as `echelon.datasets.dataset.DatasetWriter`; changes nothing."""
 
     def begin(self, battles: Sequence[Battle]) -> None:
-        """A batch of these battles begins; what is stepped beyond them is padding."""
+        """Start a batch of these battles; further battles in its steps are padding."""
 
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
-        """A decision was played, batch `[B]`, with what it was made from and `next`; of the battles `running [B]`."""
+        """Store a decision, batch `[B]`, with its input and `next`, for the battles in `running [B]`."""
 
     def end(self, outcome: TensorDictBase) -> None:
-        """The batch is over: what `run_until_done` returns."""
+        """End the batch, with the result of `run_until_done`."""
 
 
 class Battle(NamedTuple):
-    """A battle to be played between two named policies."""
+    """A battle to play between two named policies."""
 
     blue: str
     """Name of the policy that commands the blue team."""
@@ -91,7 +91,7 @@ class BattleResult(NamedTuple):
     idle_s: float
     """Seconds before its end in which no team did damage or scored."""
     stats: list[list[float]]
-    """Per side (blue, red) the values of `echelon.env.outcome.stat_names`."""
+    """Per side (blue, red), the values of `echelon.env.outcome.stat_names`."""
     state_hash: str
     """Hash of the final state as 16 hexadecimal digits, see `echelon.arena.fingerprint.state_hash`."""
 
@@ -109,14 +109,14 @@ class BatchResult:
 
 
 class BatchArena:
-    """Plays battles between policies in batches. The environment is reused by later batches.
+    """Plays battles between policies in batches. Later batches reuse the environment.
 
     Args:
         policies: maps a name to its policy; called once per name and batch.
-        settings: how it computes; what they leave to the device is decided here. Where something is compiled, batches
-            are padded to a power of two that never decreases, and networks run in chunks of a fixed size, which keeps
-            the number of compiled graphs small. A batch that is recorded or kept is never captured, nor is one with a
-            policy without `graph_key`.
+        settings: settings; defaults are resolved for the device. If something is compiled, batches are padded to a
+            power of two that never decreases, and networks run in chunks of a fixed size, which limits the number of
+            compiled graphs. Batches that are recorded or stored, or contain a policy without `graph_key`, are never
+            captured.
     """
 
     def __init__(self, env: EnvConfig, policies: Policies, settings: ArenaConfig) -> None:
@@ -126,20 +126,20 @@ class BatchArena:
         self.settings = settings = settings.definite(env.rules.max_decisions)
         self.compute = COMPUTE[settings.precision]
         self.processor = processor_name(self.device)
-        """Name of the GPU, or the kind of processor."""
+        """Name of the GPU, or the kind of CPU."""
         self.make_batch: Callable[[BatchArena, Sequence[Battle], Recorder | None], MatchBatch] = MatchBatch
-        """Makes what plays a batch; see `echelon.arena.branches` for others."""
+        """Creates the object that plays a batch; `echelon.arena.branches` replaces it."""
         self.on_progress: Callable[[float], None] | None = None
-        """Called now and then while a batch is played, with the number of battles that were done since the last call: a
-        share of one while it goes on. They add up to the batch."""
+        """Called during a batch with the number of battles played since the last call, as a fraction while battles run.
+        The numbers of a batch add up to its size."""
         self.orders: Tensor | None = None
-        """`[K, P, D]` what commanders tell packs in every battle, see `echelon.replay.battle.Battle.commands`."""
+        """`[K, P, D]` orders of commanders to packs in every battle, see `echelon.replay.battle.Battle.commands`."""
         self._env: EchelonEnv | None = None
         self.deciders = RunnerMaker(self.device, self.compute, settings.compiled is True)
 
     @property
     def setup(self) -> dict[str, Any]:
-        """Device and `ArenaConfig.as_json`: how results were found."""
+        """Device and `ArenaConfig.as_json`, which describe how results were computed."""
         return {"device": self.processor, **self.settings.as_json()}
 
     @functools.cached_property
@@ -149,10 +149,10 @@ class BatchArena:
     def play_all(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Iterator[BatchResult]:
-        """Play any number of battles and yield one result per batch, in their order.
+        """Play any number of battles and yield one result per batch, in order.
 
         Args:
-            recorder: records some battles of the first batch. Indices beyond that batch are dropped.
+            recorder: records some battles of the first batch; indices beyond that batch are dropped.
         """
         ended: dict[int, BatchResult] = {}
         first = 0
@@ -165,8 +165,10 @@ class BatchArena:
     def play_batches(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Generator[tuple[int, BatchResult], None, None]:
-        """Play any number of battles and yield each batch as it ends, behind the index of its first battle; one that is
-        recorded is the first."""
+        """Play any number of battles; yield the index of the first battle and the result of each finished batch.
+
+        A recorded batch is the first one.
+        """
         for start in range(0, len(battles), self.settings.batch):
             yield start, self.play(battles[start : start + self.settings.batch], recorder, sink)
             recorder = None
@@ -189,7 +191,7 @@ class BatchArena:
         if recorder is not None:
             require(isinstance(recorder, Recorder), "recorder", "a Recorder", recorder)
             recorder.battles = [battle_index for battle_index in recorder.battles if battle_index < len(battles)]
-            require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, those of the batch", "none")
+            require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, the batch size", "none")
         # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved,
         # and the caller's autocast does not reach networks, whose precision is `compute`.
         with (
@@ -201,13 +203,13 @@ class BatchArena:
         ):
             batch = self.make_batch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
-            # The threads of a CPU share battles and networks; an operation on several waits for the last of them.
+            # CPU threads share battles and networks; a multi-threaded operation would wait for the slowest thread.
             with one_thread(self.device):
                 outcome = batch.play(sink, self.on_progress)
         return BatchResult(to_results(outcome), time.perf_counter() - start_s)
 
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
-        """An environment for at least `count` battles: for more only if compiled graphs require a larger batch."""
+        """Return an environment for `count` battles, or more if compiled graphs require a larger batch."""
         current, size = self._env, count
         if self.settings.compiled:
             size = min(
@@ -227,7 +229,7 @@ class BatchArena:
 
 
 def slot_index(battle: Battle, side: int) -> int:
-    """Slot of a team within its block, 0 .. `SLOTS` - 1: a hash of battle and side, so that blocks fill evenly."""
+    """Return a team's slot in its block, 0 .. `SLOTS` - 1: a hash of battle and side, so that blocks fill evenly."""
     return zlib.crc32(f"{battle.blue} {battle.red} {battle.seed} {side}".encode(errors="surrogatepass")) % SLOTS
 
 
@@ -235,7 +237,7 @@ class MatchBatch:
     """A batch of battles in progress: the environment and the policies of all teams.
 
     Args:
-        policy_of: maps a name to a policy, by default as the arena does.
+        policy_of: maps a name to a policy; by default the arena's mapping.
     """
 
     def __init__(
@@ -249,7 +251,7 @@ class MatchBatch:
         self.env = arena.env_of(len(battles), recorder)
         self.sizes = (len(arena.config.blue), len(arena.config.red))
         self.mechs = max(self.sizes)
-        """Mechs of the larger team, A, to which the other is padded."""
+        """Mechs of the larger team, A; the other team is padded to it."""
         count, device = self.env.num_envs, arena.device
         # Padding battles get seed 0, and their teams act with zero actions.
         self.seeds = torch.tensor([battle.seed for battle in battles] + [0] * (count - len(battles)), device=device)
@@ -266,7 +268,7 @@ class MatchBatch:
             self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
 
     def _teams(self, count: int) -> tuple[dict[str, list[TeamSeat]], dict[str, TeamPolicy]]:
-        """By name of a policy the teams that it commands, or a part of which, and the policy."""
+        """Return, by policy name, the teams or parts of teams that it commands, and the policy."""
         with torch.inference_mode(False):
             names = dict.fromkeys(name for battle in self.battles for name in (battle.blue, battle.red))
             by_name = {name: self.policy_of(name) for name in names}
@@ -284,13 +286,13 @@ class MatchBatch:
         return slots, policies
 
     def graph_key(self) -> Hashable | None:
-        """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
+        """Return a key of everything decisions depend on except tensors updated in place; None if unknown."""
         return self.runner.graph_key()
 
     def play(
         self, sink: StepSink | None = None, on_progress: Callable[[float], object] | None = None
     ) -> TensorDictBase:
-        """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
+        """Play all battles to their end; return the result of `run_until_done`, `[len(battles)]`."""
         if sink is None:
             can_capture = self.arena.settings.cuda_graph and self.recorder is None and self.graph_key() is not None
             key = self.graph_key if can_capture else None
@@ -299,14 +301,16 @@ class MatchBatch:
             run = functools.partial(
                 run_until_done, on_progress=on_progress, graph_key=key, narrow=narrow, in_leaves=in_leaves
             )
-            return run(self.env, self.begin(), self._decide, len(self.battles))
+            return run(self.env, self.reset_battles(), self._decide, len(self.battles))
         sink.begin(self.battles)
-        outcome = run_until_done(self.env, self.begin(), self._decide, len(self.battles), sink.step, on_progress)
+        outcome = run_until_done(
+            self.env, self.reset_battles(), self._decide, len(self.battles), sink.step, on_progress
+        )
         sink.end(outcome)
         return outcome
 
-    def begin(self) -> TensorDictBase:
-        """Begin the battles; returns what is observed of them."""
+    def reset_battles(self) -> TensorDictBase:
+        """Reset the battles and return their observation."""
         self.env.set_seed(self.seeds)
         return self.env.reset()
 
@@ -318,7 +322,7 @@ class MatchBatch:
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)
         telemetry = torch.cat([td.get(("telemetry",))] * 2)
-        observation = TeamObservation.shown(td, self._rows, telemetry, normals.split(self.sizes, 1), masks)
+        observation = TeamObservation.from_groups(td, self._rows, telemetry, normals.split(self.sizes, 1), masks)
         action = self.runner(observation)
         for group, group_action, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
             td[group, "action"] = group_action[:, :mechs]
@@ -326,16 +330,16 @@ class MatchBatch:
             self.recorder.expect(self.estimates(observation))
 
     def _rows(self, *sides: Tensor) -> Tensor:
-        """`[2B, A, ...]` rows of both teams, padded, from `[B, A_g, ...]` of each."""
+        """Pad and join the values of both teams, `[B, A_g, ...]` each, to `[2B, A, ...]`."""
         return torch.cat([pad_mechs(side, self.mechs) for side in sides])
 
 
 def command_packs(env: EchelonEnv, orders: Tensor, td: Shown, decision: Tensor | int) -> None:
-    """Write what recorded commanders say before a decision into `td`.
+    """Write the orders of recorded commanders for a decision into `td`.
 
     Args:
         orders: `[K, P, D]`, as `BatchArena.orders`.
-        decision: a number, or `[B]`, which decision of the battle it is.
+        decision: a number, or `[B]`, index of the decision in the battle.
     """
     number = torch.as_tensor(decision, device=env.device).expand(env.num_envs) // env.config.command.period
     silence = torch.zeros_like(orders[:1])
@@ -363,16 +367,16 @@ def to_results(outcome: TensorDictBase) -> list[BattleResult]:
 
 
 def can_narrow(batch: MatchBatch) -> bool:
-    """Whether battles that have ended can be dropped: shapes may change, and commanders keep all state in memories."""
+    """Return whether ended battles can be dropped: shapes may change, and all state of commanders is in memories."""
     is_free = loops_on(batch.arena.device) and not batch.arena.settings.compiled and batch.recorder is None
     return is_free and not batch.runner.is_shared and all(map(keeps_memory, batch.runner.deciders.values()))
 
 
 def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
-    """Keep only the battles at indices `left [R]` int64, between two decisions; they continue with the same bits.
+    """Keep only the battles at indices `left [R]` int64, between two decisions; they continue bit by bit.
 
     Returns:
-        Their environment, and what is observed of them.
+        Their environment and their observation.
     """
     count, states = batch.env.num_envs, batch.env.get_state(left)
     memories = batch.runner.memories()

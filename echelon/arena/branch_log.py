@@ -1,4 +1,4 @@
-"""Who won the branches of a battle, in a file that grows, so that counting goes on after a kill."""
+"""A file with the winners of branches, which grows during a count so that it can resume after a kill."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ WINNERS = {letter: winner for winner, letter in LETTERS.items()}
 
 
 class BranchLog:
-    """The winners of branches in their order. The file begins with a line that names what is played; each further line
-    holds a letter a branch of one batch. What another call wrote is dropped, and so is a line that was not finished.
+    """The winners of branches, in order.
+
+    The first line of the file identifies the battles; each further line has one letter per branch of a batch. Entries
+    of another call and unfinished lines are dropped.
 
     Args:
-        path: None keeps them in memory alone.
-        identity: what is played, by its `repr`.
+        path: the file; None to store the winners in memory only.
+        identity: values that identify the battles, by their `repr`.
     """
 
     def __init__(self, path: Path | None, identity: Sequence[object]) -> None:
@@ -36,7 +38,7 @@ class BranchLog:
         write_whole(path, f"{head}\n{letters if self.winners else ''}\n".encode())
 
     def add(self, winners: Sequence[Winner]) -> None:
-        """Keep the winners of a batch."""
+        """Store the winners of a batch."""
         self.winners += winners
         if self.path is not None:
             append_whole(self.path, ("".join(LETTERS[winner] for winner in winners) + "\n").encode())

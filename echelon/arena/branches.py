@@ -1,4 +1,4 @@
-"""Battles that go on from a moment of another: with fresh chance, or with a mech that does otherwise."""
+"""Battles that continue from a moment of another battle: with other random numbers, or with a changed mech."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ Intervention = Literal[
     "hold_tertiary",
     "hold_special",
 ]
-"""What a mech does, or is, from a moment on: it neither walks, turns nor jumps; it fires nothing; it is dead at once;
-it has all of its hit points once more; it walks where its pack was ordered to; it leaves one trigger alone, and so the
-weapons on it."""
+"""The intervention on a mech from a moment on, by name:
+
+`hold_still`: it does not walk, turn or jump. `hold_fire`: it releases all triggers. `removed`: it is dead at once.
+`repaired`: its hit points are full. `follow_order`: it walks to the destination of its pack's order. `hold_TRIGGER`: it
+releases one trigger."""
 ALL_INTERVENTIONS: tuple[Intervention, ...] = get_args(Intervention)
 INTERVENTIONS = ALL_INTERVENTIONS[:5]
-"""Those that are asked about unless others are named."""
+"""The default interventions."""
 MOVES = [int(act) for act in (Act.FORWARD, Act.STRAFE, Act.VERTICAL, Act.YAW_RATE)]
 TRIGGERS = {trigger.name.lower(): int(act) for trigger, act in TRIGGER_COLUMNS.items()}
 HELD: dict[str, tuple[list[int], float]] = {
@@ -45,7 +47,7 @@ HELD: dict[str, tuple[list[int], float]] = {
     "hold_fire": (list(TRIGGERS.values()), -1.0),
     **{f"hold_{trigger}": ([column], -1.0) for trigger, column in TRIGGERS.items()},
 }
-"""The columns of an action that an intervention writes, and what to."""
+"""Columns of an action that an intervention sets, and their value."""
 EDITS: dict[str, tuple[str, int | None]] = {
     "hp": ("hp", None),
     "leg_hp": ("leg_hp", None),
@@ -56,28 +58,28 @@ EDITS: dict[str, tuple[str, int | None]] = {
     "z": ("pos", 2),
     "yaw": ("yaw", None),
 }
-"""What of a mech can be set in a state: the field of `Mechs` it stands in, and where on its last axis."""
+"""Editable values of a mech: the field of `Mechs`, and the index on its last axis."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A battle before one of its decisions, and what its commanders remember: all that it goes on from."""
+    """A battle before one of its decisions, with the commanders' memory."""
 
     decision: int
     state: TensorDictBase
-    """Batch `[1]`, of `EchelonEnv.get_state`."""
+    """Batch `[1]`, result of `EchelonEnv.get_state`."""
     memories: tuple[TensorDictBase, TensorDictBase]
-    """Of the mechs of blue and of red, `[1, A]`."""
+    """Memory of the mechs of blue and of red, `[1, A]` each."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A battle that goes on from a moment.
+    """A battle that continues from a moment.
 
     Args:
-        chance: seed of all chance from there on, of policies and of the simulation; with that of the battle itself it
-            goes on as it did.
-        mech: which one `intervention` is about, blue first.
+        chance: seed of all later random numbers, of policies and simulation. The seed of the original battle
+            reproduces it.
+        mech: index of the mech with the `intervention`, blue first.
     """
 
     moment: Moment
@@ -87,14 +89,14 @@ class Branch:
 
 
 class WatchedBatch(MatchBatch):
-    """One battle, of which the moments before those decisions that `is_kept` chooses are appended to `moments`."""
+    """One battle; the moments before the decisions that `is_kept` selects are appended to `moments`."""
 
     def __init__(self, *of_match: Any, is_kept: Callable[[int], bool], moments: list[Moment]) -> None:
         super().__init__(*of_match)
         self.is_kept, self.moments = is_kept, moments
 
     def graph_key(self) -> None:
-        """What is kept between decisions is not captured."""
+        """Return None: copies made between decisions cannot be captured."""
 
     def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
         if self.is_kept(int(decision)):
@@ -104,18 +106,21 @@ class WatchedBatch(MatchBatch):
 
 
 class InterventionBatch(MatchBatch):
-    """A batch in which some columns of some mechs' actions, `is_set [B, N, D]` bool, are `values [B, N, D]`, and others
-    walk where they were ordered to, `follows [B, N]` bool; None where nobody does."""
+    """A batch with interventions on actions.
+
+    Columns of actions in `is_set [B, N, D]` bool are replaced by `values [B, N, D]`, and mechs in `follows [B, N]` bool
+    walk to their ordered destination; `follows` is None if no mech does.
+    """
 
     is_set: Tensor
     values: Tensor
     follows: Tensor | None
 
     def graph_key(self) -> None:
-        """What a battle goes on from is of any decision: these are not captured."""
+        """Return None: battles start at different decisions, so decisions are not captured."""
 
     def choose(self, interventions: Sequence[tuple[int, Intervention | None]]) -> None:
-        """Say for the first battles which mech does what."""
+        """Set the mech and intervention of the first battles."""
         shape = (self.env.num_envs, sum(self.sizes), action_width(self.env.config.comm_dim))
         is_set, values = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
         follows = torch.zeros(shape[:2], dtype=torch.bool)
@@ -138,8 +143,10 @@ class InterventionBatch(MatchBatch):
 
 
 def walking(action: Tensor, follows: Tensor, state: State, sim_model: SimModel) -> Tensor:
-    """`action [B, N, D]`, in which those that `follows [B, N]` selects and that were sent to a place walk there, around
-    walls; they turn and fire as they did."""
+    """Return `action [B, N, D]`, in which mechs in `follows [B, N]` that have a destination walk there around walls.
+
+    Their turning and firing does not change.
+    """
     target = destination(state, sim_model)
     step = to_body(way_there(state, target, sim_model).step, heading(state.mechs.yaw)).clamp(-1, 1)
     walk = torch.cat((step, torch.zeros_like(step[..., :1])), -1)
@@ -149,16 +156,16 @@ def walking(action: Tensor, follows: Tensor, state: State, sim_model: SimModel) 
 
 
 def has_order(moment: Moment) -> bool:
-    """Whether a living mech was told to be somewhere."""
+    """Return whether a living mech has an order with a destination."""
     orders: Tensor | None = moment.state.get(("state", "orders_heard"), None)
-    if orders is None or orders.numel() == 0:  # no row of any mech where orders are off
+    if orders is None or orders.numel() == 0:  # empty if orders are off
         return False
     is_ordered = (orders[..., OrderField.ISSUED] >= 0) & (orders[..., OrderField.KIND] != int(OrderKind.FREE))
     return bool((is_ordered & (moment.state.get(("state", "mechs", "hp")) > 0)).any())
 
 
 class BranchBatch(InterventionBatch):
-    """A batch of battles that are branches, in their order; the seed of a battle is the chance of its branch."""
+    """A batch of branches, in order; the seed of a battle is the `chance` of its branch."""
 
     def __init__(self, *of_match: Any, branches: Sequence[Branch]) -> None:
         super().__init__(*of_match)
@@ -166,12 +173,12 @@ class BranchBatch(InterventionBatch):
         first = torch.zeros(self.env.num_envs, dtype=torch.int64)
         first[: len(branches)] = torch.tensor([branch.moment.decision for branch in branches])
         self.first = first.to(self.env.device)
-        """`[B]` number of the decision that a battle begins with."""
+        """`[B]` index of each battle's first decision."""
         self.choose([(branch.mech, branch.intervention) for branch in branches])
 
-    def begin(self) -> TensorDictBase:
-        """Put every branch at its moment."""
-        super().begin()
+    def reset_battles(self) -> TensorDictBase:
+        """Set every branch to its moment."""
+        super().reset_battles()
         sim_model, branches = self.env.sim_model, self.branches
         states = torch.cat(
             [state_of(branch.moment.state, branch.mech, branch.intervention, sim_model) for branch in branches]
@@ -188,13 +195,13 @@ class BranchBatch(InterventionBatch):
 
 @dataclass(frozen=True)
 class Fork:
-    """What is other in a battle from a decision on.
+    """The changes of a battle from a decision on.
 
     Args:
-        decision: the first decision that may be another.
-        battle: who commands from there on, and the seed of chance; a commander who was not there remembers nothing.
-        mech: which one `intervention` is about, blue first.
-        edits: what is set in the state at that decision: mech, a name of `EDITS`, value.
+        decision: the first decision that may differ.
+        battle: commanders and seed from then on; new commanders start with empty memory.
+        mech: index of the mech with the `intervention`, blue first.
+        edits: values set in the state at that decision: mech, a name in `EDITS`, value.
     """
 
     decision: int
@@ -205,13 +212,13 @@ class Fork:
 
 
 class ForkedBatch(InterventionBatch):
-    """One battle from its beginning, other from a decision on."""
+    """One battle from its start, changed from a decision on."""
 
     def __init__(self, *of_match: Any, fork: Fork) -> None:
         super().__init__(*of_match)
         self.fork = fork
-        self.heirs = MatchBatch(self.arena, [fork.battle])
-        # Values would be those of one commander before and of another after.
+        self.successor = MatchBatch(self.arena, [fork.battle])
+        # Values would mix two commanders.
         self.estimates = None
         self.choose([])
 
@@ -221,31 +228,35 @@ class ForkedBatch(InterventionBatch):
         super()._decide(td, decision)
 
     def _intervene(self) -> TensorDictBase:
-        """Hand over to who commands from here on; returns what is observed."""
+        """Switch to the new commanders and the changed state; return the observation."""
         fork, (before,) = self.fork, self.battles
         old = self.runner.memories()
 
         def memory_of(side: int) -> TensorDictBase | None:
             return old[side * self.env.num_envs] if before[side] == fork.battle[side] else None
 
-        self.heirs.runner.remember(lambda row: memory_of(row // self.heirs.env.num_envs))
+        self.successor.runner.remember(lambda row: memory_of(row // self.successor.env.num_envs))
         state = state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.sim_model)
         td = self.env.set_state(edited(state, fork.edits))
-        self.runner, self.seeds, self.action_masks = self.heirs.runner, self.heirs.seeds, self.heirs.action_masks
+        self.runner, self.seeds, self.action_masks = (
+            self.successor.runner,
+            self.successor.seeds,
+            self.successor.action_masks,
+        )
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
         self.choose([(fork.mech, fork.intervention)])
         return td
 
 
 def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
-    """What the team in a row of the batch remembers, `[1, A]`."""
+    """Return the memory of the team in a row of the batch, `[1, A]`."""
     return batch.runner.memories()[row][None]
 
 
 def state_of(
     state: TensorDictBase, mech: int, intervention: Intervention | None, sim_model: SimModel
 ) -> TensorDictBase:
-    """A state of `get_state`, `[1]`, as it is after an intervention."""
+    """Return a state of `get_state`, `[1]`, after an intervention."""
     hp, leg_hp = (state.get(("state", "mechs", name))[0, mech] for name in ("hp", "leg_hp"))
     if intervention == "removed":
         changed = (torch.zeros_like(hp), leg_hp)
@@ -260,7 +271,7 @@ def state_of(
 
 
 def edited(state: TensorDictBase, edits: Sequence[tuple[int, str, float]]) -> TensorDictBase:
-    """A state of `get_state`, `[1]`, with values of mechs set; whether it can stand is checked by `set_state`."""
+    """Return a state of `get_state`, `[1]`, with edited values; `set_state` validates it."""
     state = state.clone() if edits else state
     for mech, name, value in edits:
         field, axis = EDITS[name]
@@ -270,7 +281,7 @@ def edited(state: TensorDictBase, edits: Sequence[tuple[int, str, float]]) -> Te
 
 
 def moments_of(arena: BatchArena, battle: Battle, is_kept: Callable[[int], bool]) -> tuple[BattleResult, list[Moment]]:
-    """Play a battle; returns its result, and its moments before the decisions whose numbers `is_kept` chooses."""
+    """Play a battle; return its result and its moments before the decisions that `is_kept` selects."""
     moments: list[Moment] = []
     with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, moments=moments)):
         (result,) = arena.play([battle]).results
@@ -283,10 +294,10 @@ def play_branches(
     branches: Sequence[Branch],
     on_batch: Callable[[Sequence[BattleResult]], object] = lambda results: None,
 ) -> list[BattleResult]:
-    """Play branches of a battle, under its commanders, to their ends.
+    """Play branches of a battle to their ends, with its commanders.
 
     Args:
-        on_batch: called after each batch with its results.
+        on_batch: called with the results of each batch.
     """
     results: list[BattleResult] = []
     for start in range(0, len(branches), arena.settings.batch):
@@ -300,7 +311,7 @@ def play_branches(
 
 @contextlib.contextmanager
 def batches_made_by(arena: BatchArena, make_batch: Callable[..., MatchBatch]) -> Iterator[None]:
-    """Context manager in which an arena plays batches of another kind."""
+    """Context manager in which an arena plays another kind of batches."""
     default, arena.make_batch = arena.make_batch, make_batch
     try:
         yield

@@ -1,4 +1,4 @@
-"""How battles between policies are computed: device, batch, precision, compiled graphs and captured decisions."""
+"""Settings of arenas: device, batch size, precision, compiled graphs and captured decisions."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Dtype of the matrix products of networks."""
 COMPILED_FROM = 1024
-"""Battles at once from which a GPU compiles by default, however many there are in all."""
+"""Batch size from which a GPU compiles by default, for any total number of battles."""
 SAVED_S, SAVED_S_A_BATTLE = 0.027, 21e-6
-"""What a decision of a batch, and of each of its battles, takes less in compiled graphs than in captured operations,
-both replayed. On an H200 at 10v10 captured operations take 54 ms for 256 battles, 71 for 1,024 and 230 for 8,192;
-compiled graphs take 27 ms for 8,192."""
+"""Seconds saved per decision of a batch and per battle of it by compiled graphs, compared with captured operations.
+
+Both are replayed. On an H200 at 10v10, captured operations take 54 ms for 256 battles, 71 ms for 1,024 and 230 ms for
+8,192; compiled graphs take 27 ms for 8,192."""
 COMPILE_S = 164.0
-"""What compiling takes there where nothing is kept from earlier starts."""
+"""Seconds for compiling there with an empty cache."""
 STARTS = 8
-"""Programs that share what one of them compiled, because it is kept between starts."""
+"""Assumed number of programs that share a compiled graph through the cache on disk."""
 
 
 @dataclass(frozen=True)
 class ArenaConfig:
-    """How an arena computes. The fields are checked by the constructor.
+    """Settings of an arena, checked by the constructor.
 
     Args:
-        device: where simulation and policies run; also its name, or `auto` for a GPU where there is one.
-        batch: maximum number of battles in parallel.
+        device: device of simulation and policies: a device, its name, or `auto` for a GPU if there is one.
+        batch: maximum number of simultaneous battles.
         precision: dtype of the networks' matrix products, see `definite_precision`.
-        compiled: whether to compile networks, and on a GPU simulation and scripted commanders; by default on a GPU
-            where that saves more time than it takes, see `is_much_work`.
+        compiled: whether to compile networks, and on a GPU also simulation and scripted commanders; by default on a GPU
+            if it saves more time than it takes, see `is_much_work`.
         cuda_graph: whether to capture a decision of each batch as a CUDA graph and replay it; by default on a GPU.
-        battles: how many will be played in all, if that is known; decides the default of `compiled` alone.
+        battles: total number of battles, if known; affects only the default of `compiled`.
 
     Raises:
-        ConfigError: one of them is out of range, or there is no such device.
+        ConfigError: if a field is out of range, or the device does not exist.
     """
 
     device: torch.device
@@ -64,19 +65,19 @@ class ArenaConfig:
 
     @staticmethod
     def of_run(run: TrainConfig, device: torch.device) -> ArenaConfig:
-        """Return the settings of the evaluations of a training."""
+        """Return the settings for the evaluations of a training run."""
         cuda_graph = False if run.cuda_graphs == "off" else None
         return ArenaConfig(device, compiled=SWITCH[run.evaluation.compiled], cuda_graph=cuda_graph)
 
     def of_match(self, battles: int) -> ArenaConfig:
-        """Return the settings for a match of `battles` battles in all, which bound the batch."""
+        """Return the settings for a match of `battles` battles in total, which limit the batch."""
         return replace(self, batch=min(self.batch, battles), battles=battles)
 
     def definite(self, decisions: int) -> ArenaConfig:
-        """Return the settings with a value for each field that the device decides.
+        """Return the settings with all defaults replaced by the device's values.
 
         Args:
-            decisions: of the longest battle.
+            decisions: length of the longest battle.
         """
         device, compiled, cuda_graph = self.device, self.compiled, self.cuda_graph
         if compiled is None:
@@ -87,20 +88,22 @@ class ArenaConfig:
         return replace(self, precision=precision, compiled=compiled, cuda_graph=cuda_graph)
 
     def as_json(self) -> dict[str, Any]:
-        """Precision, and whether networks and simulation are compiled and decisions captured. Each of them may change
-        the last bits of a network's decision, and so the winner."""
+        """Return precision, and whether networks and simulation are compiled and decisions captured.
+
+        Each setting may change the last bits of a network's decision, and so the winner.
+        """
         return {"precision": self.precision, "compiled": self.compiled, "captured": self.cuda_graph}
 
 
 def check_settings(settings: object) -> None:
-    """Raise `ConfigError` unless `settings` are an `ArenaConfig`; earlier versions took a device in that place."""
+    """Raise `ConfigError` unless `settings` is an `ArenaConfig`; earlier versions took a device here."""
     require(isinstance(settings, ArenaConfig), "settings", "an ArenaConfig, such as ArenaConfig(device)", settings)
 
 
 def definite_precision(precision: Precision, device: torch.device) -> Precision:
-    """Return the precision that a device uses; `auto` is bf16 on a GPU that multiplies it, else fp32.
+    """Return the precision that a device uses; `auto` is bf16 on a GPU with native bf16 products, else fp32.
 
-    A CPU always uses fp32, with bf16 instructions or without, so that they change no match.
+    A CPU always uses fp32, with or without bf16 instructions, so that results do not depend on them.
     """
     if precision != "auto":
         return precision
@@ -108,32 +111,32 @@ def definite_precision(precision: Precision, device: torch.device) -> Precision:
 
 
 def is_worth_compiling(device: torch.device, batch: int, battles: int | None = None, decisions: int = 0) -> bool:
-    """Whether a device compiles by default; arguments as of `is_much_work`."""
+    """Return whether a device compiles by default; arguments as in `is_much_work`."""
     return device.type == "cuda" and is_much_work(battles, batch, decisions) and can_compile(device)
 
 
 def saved_s(battles: int, batch: int, decisions: int) -> float:
-    """Seconds that compiled graphs save in a match.
+    """Return the seconds that compiled graphs save in a match.
 
     Args:
-        battles: in all.
-        batch: battles at once.
-        decisions: of the longest battle, which a batch takes.
+        battles: total number of battles.
+        batch: simultaneous battles.
+        decisions: length of the longest battle, which determines the length of a batch.
     """
     return decisions * (SAVED_S * -(-battles // batch) + SAVED_S_A_BATTLE * battles)
 
 
 def is_much_work(battles: int | None, batch: int, decisions: int) -> bool:
-    """Whether a match is worth compiling on a GPU.
+    """Return whether a match is long enough for compiling on a GPU.
 
     Args:
-        battles: in all; None if that is not known before.
+        battles: total number of battles; None if unknown.
     """
     saves = battles is not None and saved_s(battles, min(batch, battles), decisions) >= COMPILE_S / STARTS
     return saves or batch >= COMPILED_FROM
 
 
 def setup_words(setup: Mapping[str, Any]) -> str:
-    """`BatchArena.setup` as a line for a table."""
+    """Format `BatchArena.setup` as a line for a table."""
     words = [f"{'' if setup[name] else 'not '}{name}" for name in ("compiled", "captured")]
     return f"on {setup['device']}: {setup['precision']}, {', '.join(words)}"

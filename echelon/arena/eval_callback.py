@@ -1,4 +1,4 @@
-"""Evaluates the learner in the course of a run, and sums the run up at its end."""
+"""Evaluates the learner during a run, and prints a summary at its end."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from echelon.scenarios.piece import find_piece, pieces
 
 
 class EvalCallback(Callback):
-    """Plays the panel of an `Evaluator` before a run, every `EvalConfig.every` iterations and after it.
+    """Plays the panel of an `Evaluator` before a run, every `EvalConfig.every` iterations and at the end.
 
-    It writes `evaluations.csv`, and a checkpoint of each policy that is better than those before. The first process
-    alone plays. A signal aborts an evaluation, which a resumed run plays again.
+    It writes `evaluations.csv`, and a checkpoint of each policy that beats the best so far. Only the first process
+    evaluates. A signal aborts an evaluation; a resumed run repeats it.
 
     Args:
         opponent_of: builds the commanders of the panel, as in `Trainer`.
@@ -35,24 +35,24 @@ class EvalCallback(Callback):
     def __init__(self, opponent_of: OpponentOf = scripted) -> None:
         self.opponent_of = opponent_of
         self.evaluator: Evaluator | None = None
-        """None except on the first process."""
+        """None on every process but the first."""
         self.best_saved = 0
 
     def setup(self, trainer: TrainingRun) -> None:
         if trainer.config.evaluation.pieces > 0:
             width = find_piece(pieces()[0]).scenario.config.comm_dim
-            limit = f"0 in a battle whose comm_dim is not {width}"
+            limit = f"0 for battles whose comm_dim is not {width}"
             require(trainer.config.env.comm_dim == width, "EvalConfig.pieces", limit, trainer.config.evaluation.pieces)
         if trainer.ranks.is_first:
             self.evaluator = Evaluator(trainer.policy, trainer.config, trainer.folder, self.opponent_of)
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Evaluate a policy that no earlier evaluation has seen."""
+        """Evaluate a policy that has not been evaluated before."""
         iteration = trainer.counters.iterations
         if self.evaluator is not None:
-            # Without a state, a run that resumes was trained without this callback for a while.
+            # Without a state, the resumed run was trained without this callback for a while.
             last = self.evaluator.last_iteration
-            # The final evaluation of an earlier end follows its checkpoint: it stays, unless it is played again now.
+            # The final evaluation of an earlier end follows its checkpoint, so it is kept unless it is repeated now.
             stays = last < 0 < iteration or not self._is_due(trainer, self.evaluator)
             self.evaluator.open_table(iteration if stays else last)
             trainer.best = self.best_saved = self.evaluator.best_iteration
@@ -60,7 +60,7 @@ class EvalCallback(Callback):
         self._log_best(trainer, checkpoint_path(trainer.folder, iteration))
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """Evaluate where it is time, and ask for a checkpoint of the best policy so far."""
+        """Evaluate if due, and request a checkpoint of the best policy so far."""
         self._evaluate_if_due(trainer)
 
     def _evaluate_if_due(self, trainer: TrainingRun) -> None:
@@ -82,13 +82,13 @@ class EvalCallback(Callback):
 
     @staticmethod
     def _is_due(trainer: TrainingRun, evaluator: Evaluator) -> bool:
-        """Whether this iteration is to be evaluated and has not been."""
+        """Return whether this iteration is due for an evaluation and has not been evaluated."""
         iteration, every = trainer.counters.iterations, trainer.config.evaluation.every
         is_time = iteration == 0 or (every > 0 and iteration % every == 0)
         return is_time and evaluator.last_iteration != iteration
 
     def _play(self, trainer: TrainingRun, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
-        """The scores, logged and recorded; none where a signal has come."""
+        """Play, log and record an evaluation; return its scores, or an empty list after a signal."""
         scores: list[Score] = []
         replays: list[Replay] = []
         recorded = trainer.config.replay_battles if is_final else min(trainer.config.replay_battles, 1)
@@ -96,7 +96,7 @@ class EvalCallback(Callback):
         def play() -> None:
             new_scores = evaluator.evaluate_final() if is_final else evaluator.evaluate()
             if recorded > 0:
-                # The run's folder without its path, and the checkpoint.
+                # The name of the run folder, without its path, and of the checkpoint.
                 checkpoint = checkpoint_path(trainer.folder, trainer.counters.iterations)
                 name = f"{trainer.folder.resolve().name}/{checkpoint.name}"
                 replays.append(evaluator.record_battles(recorded, name))
@@ -124,7 +124,7 @@ class EvalCallback(Callback):
             trainer.log(f"best so far, kept as {path}")
 
     def on_run_end(self, trainer: TrainingRun) -> None:
-        """Play the set pieces and the final evaluation, partly recorded, as configured."""
+        """Play the set pieces and the final evaluation, and record a part of it, as configured."""
         if self.evaluator is not None:
             if trainer.config.evaluation.pieces > 0:
                 trainer.run_interruptible(lambda: self._play_pieces(trainer))
@@ -151,10 +151,10 @@ class EvalCallback(Callback):
 
 
 class Summary(Callback):
-    """Logs, after the last evaluation, the scores before and after the run and where its files are.
+    """Logs the scores before and after the run and the paths of its files, after the last evaluation.
 
     Args:
-        evaluation: the callback that evaluates; it stands before this one.
+        evaluation: the evaluating callback, which must come before this one.
     """
 
     def __init__(self, evaluation: EvalCallback) -> None:

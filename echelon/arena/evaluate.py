@@ -1,4 +1,4 @@
-"""`evaluate`: how good a policy is at a task. Trainings, leagues and the command `evaluate` all ask here."""
+"""`evaluate`: measures a policy on a task. Training, leagues and the command `evaluate` use it."""
 
 from __future__ import annotations
 
@@ -32,47 +32,50 @@ from echelon.scenarios.piece import PIECES
 from echelon.world.splits import placed_seed
 
 Watch = Callable[[Iterator[BatchResult], int, BatchArena], Iterable[BatchResult]]
-"""Passes on every batch, such as behind a progress bar; also given the number of battles and the arena."""
+"""Wraps the iterator of batch results, for example in a progress bar; receives the number of battles and the arena."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a policy did at a task, opponent by opponent."""
+    """Results of a policy on a task, by opponent."""
 
     task: str
     """Name of the task."""
     fingerprint: str
     """`Task.fingerprint`."""
     policy: str
-    """Name of the policy; `policy` for one that was given as an object."""
+    """Name of the policy; `policy` for a policy object."""
     results: Mapping[str, Result]
-    """By name of the opponent. In each, X is the policy."""
+    """Results by opponent name; in each, X is the policy."""
     seeds: tuple[int, ...]
     """Seeds of the battles; each was played once per side."""
     by_protocol: bool
     """Whether opponents, battles and seeds are those of the task."""
     by_side: bool
-    """Whether the teams differ, so that either role is told apart."""
+    """Whether the teams differ, so that results by side are reported."""
     versions: Mapping[str, Any]
-    """Versions of Echelon, of rules and map maker, of torch, the processor or GPU, the precision of matrix products,
+    """Versions of Echelon, rules, map generator and torch, the processor or GPU, the precision of matrix products,
     whether networks were compiled, and whether decisions were captured."""
     split: str | None = None
-    """That of maps and battles, see `EnvConfig.split`."""
+    """Split of maps and battles, see `EnvConfig.split`."""
     met: Mapping[str, Any] = field(default_factory=dict)
-    """Whether `maps`, `battle` and each of the `opponents` were `met` in training, `not met`, or that is `unknown`."""
+    """For `maps`, `battle` and each of the `opponents`: whether training contained it, `met`, `not met` or
+    `unknown`."""
 
     @property
     def win_rate(self) -> float:
-        """Mean over opponents of the share of battles won."""
+        """Win rate, averaged over opponents."""
         return sum(result.x_wins / result.battles for result in self.results.values()) / len(self.results)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per opponent: battles, wins, draws, the win rate with the ends of its 95 % interval over pairs of
-        battles of one seed, rates by side where the teams differ, and the mean statistics of the policy."""
+        """Return one row per opponent: battles, wins, draws, win rate with 95 % interval over seeds, and statistics.
+
+        If the teams differ, the win rates by side are included.
+        """
         return [{"opponent": name, **result.row(self.by_side)} for name, result in self.results.items()]
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values: everything, with outcome and state hash of every battle."""
+        """Return all results as JSON values, with outcome and state hash of every battle."""
         names = ("task", "fingerprint", "policy", "by_protocol", "split", "met", "win_rate", "versions")
         opponents = {name: result.as_json() for name, result in self.results.items()}
         return {
@@ -83,7 +86,7 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        """A row of a Markdown table: task, policy, and the win rate with its interval against each opponent."""
+        """Return a row of a Markdown table: task, policy, and win rate with interval against each opponent."""
         cells = [
             f"{name} {row['win_rate']:.0%} ({row['low']:.0%} to {row['high']:.0%})"
             for name, row in zip(self.results, self.rows(), strict=True)
@@ -111,41 +114,44 @@ def evaluate(
     watch: Watch | None = None,
     sink: StepSink | None = None,
 ) -> Evaluation:
-    """Let a policy play a task's evaluation: sampled actions, every seed once per side, maps that training never saw.
+    """Evaluate a policy on a task: sampled actions, every seed once per side, on maps that training never uses.
 
-    Battles between scripted commanders have the same bits on every processor. Networks repeat on one kind of device;
-    a policy that draws from torch's own generator, as TorchRL's modules do, repeats with the same `batch`. Long because
-    it tells all of its arguments.
+    Battles between scripted commanders have the same bits on every processor. Networks are reproducible on one kind of
+    device. A policy that samples from torch's global generator, as TorchRL's modules do, is reproducible with the same
+    `batch`.
 
     Args:
         policy: a name (a commander, `trained:NAME`, a checkpoint or run folder, `league:FOLDER/NAME`,
-            `package.module:Commander`), a `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of
-            the view `env` or, where neither `env` nor its keys name one, those of a team
+            `package.module:Commander`), a `pathlib.Path`, a TorchRL module, or any callable on TensorDicts of the view
+            `env`. Without `env`, its keys determine the view, or else the TensorDicts are those of a team
             (`echelon.views.group_policy`). A network must be in evaluation mode: `policy.eval()`.
-        task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`; set pieces are played by `skill_profile`.
-        opponents: names or paths, or policies of a team by name; the task's by default.
-        battles: against each opponent, an even number; the task's by default.
-        seeds: seeds of the battles, `battles / 2` of them; by default those of the task's seed.
-        split: of maps and battles, in place of the task's; the result is then no figure of the task.
-        env: the view that the policy was made for, where its keys do not tell: `echelon.mechs` or `echelon.versus`,
-            transformed or not. Transforms are not applied.
-        device: where simulation and policies run; by default where the policy is, else a GPU where there is one.
-        batch: maximum number of battles in parallel.
-        precision: of the networks' matrix products, see `definite_precision`.
-        compiled, cuda_graph: as in `ArenaConfig`.
-        arena: plays the battles in place of a new one, by its own config; `policy` and `opponents` are then names
-            that it knows, and `env`, `device`, `batch`, `precision`, `compiled` and `cuda_graph` are not used.
-        cluster: hands the battles out to a Ray cluster, see `RayArgs.connected`; `device` is then that of its tasks.
-        recorder: records battles at indices given by `echelon.arena.match.places`.
-        watch: passes on the batches as they end.
-        sink: keeps what is played, see `echelon.arena.batch_arena.StepSink`; decisions are then not captured.
+        task: a name in `echelon.tasks()`, a `Task`, or a `Scenario`; for set pieces use `skill_profile`.
+        opponents: names or paths, or team policies by name; by default the task's.
+        battles: even number of battles against each opponent; by default the task's.
+        seeds: the `battles / 2` seeds of the battles; by default derived from the task's seed.
+        split: split of maps and battles instead of the task's; the result then does not count for the task.
+        env: the view that the policy was made for, if its keys do not say so: `echelon.mechs` or `echelon.versus`,
+            possibly transformed. Transforms are not applied.
+        device: device of simulation and policies; by default that of the policy, else a GPU if there is one.
+        batch: maximum number of simultaneous battles.
+        precision: dtype of the networks' matrix products, see `definite_precision`.
+        compiled, cuda_graph: see `ArenaConfig`.
+        arena: plays the battles instead of a new arena, with its own config. `policy` and `opponents` are then names in
+            that arena, and `env`, `device`, `batch`, `precision`, `compiled` and `cuda_graph` are ignored.
+        cluster: distributes the battles to a Ray cluster, see `RayArgs.connected`; `device` is then that of its tasks.
+        recorder: records battles at the indices given by `echelon.arena.match.places`.
+        watch: wraps the iterator of batch results.
+        sink: stores every step, see `echelon.arena.batch_arena.StepSink`; decisions are then not captured.
+
+    Returns:
+        The results by opponent, with seeds and versions.
 
     Raises:
-        ConfigError: there is no such task, it is of other rules, an argument is out of range, or the policy's decision
-            fails or has another shape.
-        FileError: a name means no commander, or its checkpoint does not fit the task.
+        ConfigError: if the task does not exist or has other rules, an argument is out of range, or the policy's
+            decision fails or has another shape.
+        FileError: if a name does not exist, or its checkpoint does not fit the task.
     """
-    require(task != PIECES, "task", "one battle: the set pieces are played by echelon.skill_profile", task)
+    require(task != PIECES, "task", "a battle (for set pieces use echelon.skill_profile)", task)
     task = find_task(task)
     match_seeds = seeds_of(task, battles, seeds)
     is_full_set = split is None and match_seeds == seeds_of(task, None, None)
@@ -163,9 +169,9 @@ def evaluate(
         arena = make_arena(config, policies.__getitem__, settings, cluster)
         name, provenance, entries = who.name, who.provenance, entries_of(ids, who, others)
     else:
-        require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
+        require(isinstance(policy, str), "policy", "a name in the arena", type(policy).__name__)
         require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
-        require(split is None, "split", "that of the arena's config, where an arena is given", split)
+        require(split is None, "split", "absent with an arena, whose config sets it", split)
         name, provenance, ids = policy, UNKNOWN, {key: key for key in (policy, *names)}
         entries = {opponent: SELF if opponent == name else opponent for opponent in names}
     match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
@@ -185,7 +191,7 @@ def evaluate(
 
 
 def in_split(config: EnvConfig, split: Split | None) -> EnvConfig:
-    """The same battles in a split; as they are for None."""
+    """Return the config with another split; unchanged for None."""
     return config if split is None else replace(config, split=split)
 
 
@@ -194,7 +200,7 @@ def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> li
         is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str) and len(seeds) > 0
         require(is_list, "seeds", "a list of at least one seed", seeds)
         requested = 2 * len(seeds) if battles is None else battles
-        require(requested == 2 * len(seeds), "battles", f"{2 * len(seeds)}, two for each of seeds, or absent", battles)
+        require(requested == 2 * len(seeds), "battles", f"{2 * len(seeds)}, two per seed, or absent", battles)
         return [one_seed(seed) for seed in seeds]
     count = whole_within("battles", task.protocol.battles if battles is None else battles, BATTLES)
     return battle_seeds(task.protocol.seed, count)
@@ -212,7 +218,7 @@ def opponent_names(opponents: Any) -> list[str]:
 
 
 def opponent_of(policy: Contender, name: str, given: TeamPolicy | None) -> Contender:
-    """The opponent of a name: the evaluated policy itself, the policy that was given under it, or what it means."""
+    """Return the opponent of a name: the evaluated policy itself, a given policy, or the named commander."""
     if name == policy.name:
         is_itself = given is None and name != POLICY
         require(is_itself, "opponents", f"other names than {POLICY}", name)
@@ -221,22 +227,22 @@ def opponent_of(policy: Contender, name: str, given: TeamPolicy | None) -> Conte
 
 
 def versions_of(setup: Mapping[str, Any]) -> dict[str, Any]:
-    """With what a result was found.
+    """Return all versions that a result depends on.
 
     Args:
-        setup: with `device`, the processor.
+        setup: settings of the arena, with `device`, the processor.
     """
     return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, **setup}
 
 
-VERDICTS = ("met", "not met", "unknown")
+ANSWERS = ("met", "not met", "unknown")
 
 
 def entries_of(ids: Mapping[str, str], policy: Contender, opponents: Sequence[Contender]) -> dict[str, str | None]:
-    """What provenance calls opponents, by name; None where nobody can tell.
+    """Return the opponents' names in provenance records, by name; None if unknown.
 
     Args:
-        ids: by name.
+        ids: ids of the policies, by name.
     """
     entries: dict[str, str | None] = {}
     for one in opponents:
@@ -247,11 +253,11 @@ def entries_of(ids: Mapping[str, str], policy: Contender, opponents: Sequence[Co
 
 
 def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str, str | None]) -> dict[str, Any]:
-    """Whether the maps, the battle and each opponent of an evaluation were `met`, `not met`, or that is `unknown`.
+    """Return for maps, battle and each opponent whether training contained it: `met`, `not met` or `unknown`.
 
     Args:
-        config: of the evaluation's battles.
-        opponents: what provenance calls each, by name.
+        config: config of the evaluation's battles.
+        opponents: each opponent's name in provenance records, by name.
     """
     return {
         "maps": provenance.map_exposure(config),
@@ -264,9 +270,7 @@ def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str
 
 
 def met_line(met: Mapping[str, Any]) -> str:
-    """What `met_before` found, in one line."""
-    verdicts = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
-    by_verdict = {verdict: [name for name, answer in verdicts.items() if answer == verdict] for verdict in VERDICTS}
-    return "in training " + "; ".join(
-        f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names
-    )
+    """Format the result of `met_before` as one line."""
+    found = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
+    by_answer = {answer: [name for name, value in found.items() if value == answer] for answer in ANSWERS}
+    return "in training " + "; ".join(f"{answer}: {', '.join(names)}" for answer, names in by_answer.items() if names)

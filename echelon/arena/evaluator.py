@@ -1,6 +1,6 @@
-"""Plays a policy in training: the same held-out battles against the same panel of opponents all along a run.
+"""Evaluates a policy during training, always in the same held-out battles against the same panel of opponents.
 
-The panel consists of the commanders that the run names, scripted ones by default, and of its best policy so far.
+The panel consists of the commanders named in the run's config, scripted ones by default, and the run's best policy.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ COLUMNS = (
     *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
     *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
 )
-"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate, as
-`win_rate_interval`. Where the teams differ, `win_rate_blue` and `win_rate_red` follow."""
+"""Columns of `evaluations.csv`, one row per opponent (`rival`). `low` and `high` are the 95 % interval of the win rate,
+see `win_rate_interval`. If the teams differ, `win_rate_blue` and `win_rate_red` follow."""
 
 BEHAVIOUR = "behaviour.csv"
-"""What either team did in the evaluations: two rows per opponent, one of the `LEARNER` and one of its `RIVAL`, with the
-mean over battles of every statistic (`echelon.env.outcome.stat_names`)."""
+"""Statistics of both teams in the evaluations: two rows per opponent, one for the `LEARNER` and one for its `RIVAL`,
+with the mean of every statistic over battles (`echelon.env.outcome.stat_names`)."""
 RIVAL = "rival"
 BEHAVIOUR_COLUMNS = ("iteration", "agent_steps", "rival", "team")
 
@@ -55,14 +55,14 @@ class Score:
     rival: str
     result: Result
     by_side: bool = False
-    """Whether the teams differ, so that either role is told apart."""
+    """Whether the teams differ, so that results by side are reported."""
 
     @property
     def win_rate(self) -> float:
         return self.result.x_wins / self.result.battles
 
     def row(self) -> dict[str, object]:
-        """Values of those `COLUMNS` that follow from the match."""
+        """Return the `COLUMNS` that follow from the match."""
         row = self.result.row(self.by_side)
         del row["draws"]
         return {"rival": self.rival, **row}
@@ -82,14 +82,16 @@ def format_row(row: Mapping[str, Any]) -> str:
 
 
 def panel_task(config: TrainConfig, opponents: tuple[str, ...]) -> Task:
-    """The held-out battles by which a run chooses its best policy, against these opponents. No task plays them, so
-    that a result of the best policy on a task is not one that chose it."""
+    """Return the held-out battles against these opponents by which a run selects its best policy.
+
+    Tasks use other battles, so the selection does not bias a result on a task.
+    """
     panel, battles = Protocol(opponents, config.evaluation.battles, RUN_SEED), held_out(config.env, RUN_SEED)
     return Task("training", "the run's own panel", config.env, *current_versions(), battles, panel)
 
 
 class Evaluator:
-    """Evaluates a policy against the commanders of `EvalConfig.tiers` and the best policy so far.
+    """Evaluates a policy against the commanders in `EvalConfig.tiers` and the best policy so far.
 
     Args:
         policy: the policy to evaluate; each evaluation uses its current weights.
@@ -125,14 +127,15 @@ class Evaluator:
         self.behaviour: CsvTable | None = None
 
     def open_table(self, last: int) -> None:
-        """Open `evaluations.csv` and `behaviour.csv`; rows after the iteration `last`, of a run that was killed later,
-        are dropped."""
+        """Open `evaluations.csv` and `behaviour.csv`, and drop the rows after the iteration `last`."""
         self.table = CsvTable(self.path, COLUMNS, last)
         self.behaviour = CsvTable(self.path.with_name(BEHAVIOUR), BEHAVIOUR_COLUMNS, last)
 
     def _arena(self, battles: int, is_recorded: bool = False) -> BatchArena:
-        """Plays so many battles against each of the panel at once, in the precision of the run, and keeps its
-        environment for the next time. What is recorded is not worth compiling."""
+        """Create an arena for that many simultaneous battles per opponent, in the run's precision.
+
+        The arena keeps its environment. Recorded battles run uncompiled, because compiling would take longer.
+        """
         run = self.config
         is_compiled = form_of(self.device, run.backend) != "eager" and run.compile_policy != "off"
         compiled = SWITCH[run.evaluation.compiled] if is_compiled or run.evaluation.compiled == "on" else False
@@ -150,12 +153,13 @@ class Evaluator:
         return [name for name in self.opponents if name != BEST or self.last_iteration >= 0]
 
     def evaluate(self) -> list[Score]:
-        """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
+        """Play against every opponent of the panel. This does not change the best policy, see `update_best`."""
         return self._play(self.arena, self.config.evaluation.battles, self.panel)
 
     def update_best(self, scores: list[Score], iteration: int) -> bool:
-        """Replace the best policy unless the current one has a lower mean win rate against the named commanders. Of
-        equal policies the later one is the best, since it was trained for longer.
+        """Replace the best policy unless the current one has a lower mean win rate against the named commanders.
+
+        At equal win rates the later policy wins, because it was trained for longer.
 
         Args:
             scores: the result of `evaluate`; a score against the best policy itself is ignored.
@@ -173,7 +177,7 @@ class Evaluator:
         return True
 
     def state_dict(self) -> StateDict:
-        """Weights and win rate of the best policy, and the iteration of the last evaluation."""
+        """Return weights and win rate of the best policy, and the iteration of the last evaluation."""
         facts = {"best_rate": self.best_rate, "best_iteration": self.best_iteration, "judged": self.last_iteration}
         return StateDict(self.best.state_dict(), facts)
 
@@ -185,14 +189,17 @@ class Evaluator:
         self.best_iteration = state_dict.fact("best_iteration", integer(0, MAX_ITERATION))
 
     def evaluate_final(self) -> list[Score]:
-        """Play `EvalConfig.final_battles` battles against every opponent of the panel; in batches of one size where
-        another would be compiled."""
+        """Play `EvalConfig.final_battles` battles against every opponent of the panel.
+
+        A compiled arena is reused, because another batch size would be compiled again.
+        """
         battles = self.config.evaluation.final_battles
         return self._play(self.arena if self.arena.settings.compiled else self._arena(battles), battles, self.panel)
 
     def record_battles(self, count: int, name: str = LEARNER) -> Replay:
-        """Record the first battles of an evaluation against the last named commander, which are played once more: what
-        is recorded runs operation by operation, many times as slow on a CPU as the rest.
+        """Replay the first battles of an evaluation against the last named commander and record them.
+
+        Recorded battles run in eager mode, which is many times slower on a CPU.
 
         Args:
             count: number of battles, at least 1.
@@ -214,8 +221,11 @@ class Evaluator:
         return [Score(name, result, evaluation.by_side) for name, result in evaluation.results.items()]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
-        """Append the scores to `evaluations.csv`, and what both teams did to `behaviour.csv`; `seconds` is the training
-        time so far."""
+        """Append the scores to `evaluations.csv` and both teams' statistics to `behaviour.csv`.
+
+        Args:
+            seconds: training time so far.
+        """
         if self.table is None:
             self.open_table(self.last_iteration)
         assert self.table is not None and self.behaviour is not None
@@ -229,7 +239,7 @@ class Evaluator:
 
 @contextlib.contextmanager
 def evaluation_mode(policy: nn.Module) -> Iterator[None]:
-    """A policy in training switched to evaluation mode, and back to the mode of each of its modules."""
+    """Switch a policy to evaluation mode, and afterwards restore the mode of each of its modules."""
     modes = [(module, module.training) for module in policy.modules()]
     policy.eval()
     try:
@@ -240,7 +250,7 @@ def evaluation_mode(policy: nn.Module) -> Iterator[None]:
 
 
 def frozen_copy(policy: ActorCritic) -> ActorCritic:
-    """An independent copy of a policy in evaluation mode."""
+    """Return an independent copy of a policy in evaluation mode."""
     copy = policy.model.build(policy.specs).to(next(policy.parameters()).device)
     copy.load_state_dict(policy.state_dict())
     copy.network.compute = policy.network.compute

@@ -1,4 +1,4 @@
-"""Hashes of whole battles, bit by bit. Two machines that print the same fingerprint run the same simulation."""
+"""Bitwise hashes of whole battles. Two machines with the same fingerprint run the same simulation."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ RANDOM_ACTIONS = 100
 """Stream of `echelon.runtime.noise` for these actions; the simulation uses others."""
 
 
-BEGINNINGS = ("spawn_places", "spawn_hp", "spawn_leg_hp", "spawn_heat", "spawn_cooldown")
-IN_STATES = (*BEGINNINGS, *single_zone_objective(0, 0, torch.device("cpu")))
-"""Fields of maps that are hashed as part of states only: of the first one, and of scores."""
+INITIAL_FIELDS = ("spawn_places", "spawn_hp", "spawn_leg_hp", "spawn_heat", "spawn_cooldown")
+IN_STATES = (*INITIAL_FIELDS, *single_zone_objective(0, 0, torch.device("cpu")))
+"""Fields of maps that are hashed as parts of states: of the initial state, and of scores."""
 
 
 def fingerprint() -> str:
-    """sha256, in hexadecimal, of 40 decisions of `heuristic:expert` against `heuristic:hard` on a small map."""
+    """Return the sha256 in hex of 40 decisions of `heuristic:expert` against `heuristic:hard` on a small map."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     return play(config, [7], 40, ("heuristic:expert", "heuristic:hard"))[0]
 
 
 def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tuple[str, str]) -> list[str]:
-    """Play a batch of battles and hash everything that happens. A battle that ends is reset and continues.
+    """Play a batch of battles and hash all their tensors. A battle that ends is reset and continues.
 
     Args:
-        commanders: of blue and red, `heuristic:TIER` or `RANDOM`.
+        commanders: commanders of blue and red, `heuristic:TIER` or `RANDOM`.
 
     Returns:
         A sha256 per seed over the maps and, for each decision, the state and the tensordict of the step: observations,
@@ -65,7 +65,7 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
         for group_policy in group_policies:
             td = group_policy(td)
         stepped, td = env.step_and_maybe_reset(td)
-        # At the root TorchRL repeats what the decision before told under `next`.
+        # TorchRL copies the root entries from `next` of the previous decision.
         repeated = ("outcome", *((group, "reward_terms") for group in env.group_map))
         tensors = {**leaves(stepped.exclude(*repeated)), **leaves(env.state)}
         for battle, digest in enumerate(digests):
@@ -74,7 +74,7 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
 
 
 def state_hash(state: State) -> Tensor:
-    """`[B]` int64 hash of the state of each battle, independent of device and batch.
+    """Return an int64 hash `[B]` of the state of each battle, independent of device and batch.
 
     The multilinear hash of Carter & Wegman (1979) with fixed multipliers: the bytes of a field are read as int64 words
     w_i, and the hash is the sum of w_i m_i modulo 2^64. The multipliers m_i are odd and pseudo-random, derived from
@@ -89,14 +89,14 @@ def state_hash(state: State) -> Tensor:
 
 @functools.cache
 def multipliers(salt: int, count: int, device: torch.device) -> Tensor:
-    """`[count]` odd int64 multipliers of `state_hash`, composed of two samples of 32 bits each."""
+    """Return `[count]` odd int64 multipliers of `state_hash`, composed of two samples of 32 bits each."""
     with torch.inference_mode(False):
         high, low = noise.bits(torch.tensor([salt, salt], device=device), torch.arange(2, device=device), 0, count)
         return (high << 32) + (low | 1)
 
 
 def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) -> Tensor:
-    """`[B, A, D]` uniform actions in [-1, 1), sampled from the seed of each battle, `seeds [B]`."""
+    """Return uniform actions in [-1, 1), `[B, A, D]`, sampled from the seeds of the battles, `seeds [B]`."""
     team, width = list(env.group_map).index(group), layout.action_width(env.config.comm_dim)
     mechs = len(env.group_map[group])
     samples = noise.uniform(seeds, 2 * decision + team, RANDOM_ACTIONS, mechs * width)
@@ -104,7 +104,7 @@ def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) ->
 
 
 def leaves(tree: TensorDict | State | Maps) -> dict[str, Tensor]:
-    """All tensors of a nested structure, keyed by path."""
+    """Return all tensors of a nested structure, keyed by path."""
     if isinstance(tree, TensorDict):
         return dict(tree.flatten_keys("/").items())
     tensors: dict[str, Tensor] = {}
@@ -118,7 +118,7 @@ def leaves(tree: TensorDict | State | Maps) -> dict[str, Tensor]:
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> Any:
-    """sha256 over the names, dtypes, shapes and bytes of CPU tensors, in the order of their names."""
+    """Return the sha256 over the names, dtypes, shapes and bytes of CPU tensors, sorted by name."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]

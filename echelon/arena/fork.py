@@ -1,4 +1,4 @@
-"""A recorded battle played again, and otherwise from a moment on."""
+"""Replays of a recorded battle with changes from a moment on."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ def fork(
     changes: Sequence[tuple[int, str, float]] = (),
     device: torch.device | str | None = None,
 ) -> Replay:
-    """Play a recorded battle again, and otherwise from a time on.
+    """Replay a recorded battle, and continue it differently from a time on.
 
     Args:
         battle: a replay, or its file.
-        index: which of its battles.
-        at_s: seconds after which something is other.
-        blue, red: who commands from there on, where it is another one. Who was not there remembers nothing.
-        seed: of chance from there on; by default chance goes on as it did.
-        mech, intervention: which mech does or is otherwise, blue first, and what.
-        changes: what is set at that time: the number of a mech, blue first, one of `hp`, `leg_hp`, `heat`, `stability`,
-            `x`, `y`, `z` (vox, of the hull's centre) and `yaw` (rad), and its value.
+        index: index of the battle in the replay.
+        at_s: time of the changes in seconds.
+        blue, red: new commanders from then on, if any; they start with empty memory.
+        seed: seed of the random numbers from then on; by default those of the battle.
+        mech, intervention: a mech, blue first, and the intervention on it.
+        changes: values to set at that time: the index of a mech, blue first, one of `hp`, `leg_hp`, `heat`,
+            `stability`, `x`, `y`, `z` (vox, of the hull's centre) and `yaw` (rad), and the value.
         device: by default a GPU if there is one.
 
     Returns:
-        A replay of two battles: as it was, and as it became.
+        A replay of two battles: the original, and the changed one.
 
     Raises:
-        ConfigError, FileError: as `whatif`.
+        ConfigError, FileError: see `whatif`.
     """
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     setup = of_replay(replay, index)
@@ -78,19 +78,19 @@ def fork(
 def checked_changes(
     config: EnvConfig, mech: Any, intervention: Any, changes: Sequence[Any]
 ) -> tuple[tuple[int, str, float], ...]:
-    """The edits of a fork, once all that is other in it is checked."""
+    """Check all changes of a fork and return its edits."""
     whole_within("mech", mech, Limits(0, config.num_mechs - 1))
     is_intervention = intervention is None or intervention in ALL_INTERVENTIONS
     require(is_intervention, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
     is_possible = config.command.enabled or intervention != "follow_order"
-    require(is_possible, "intervention", "another where no orders are given", intervention)
+    require(is_possible, "intervention", "another one in battles without orders", intervention)
     return tuple(checked_edit(config, edit) for edit in changes)
 
 
 def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
-    """A mech, what of it is set, and to what."""
+    """Check an edit; return the mech, the field's name and the value."""
     is_triple = isinstance(edit, Sequence) and not isinstance(edit, str) and len(edit) == 3
-    require(is_triple, "changes", "each a mech, what of it is set, and its value", edit)
+    require(is_triple, "changes", "triples (mech, field, value)", edit)
     mech, name, value = edit
     mech = whole_within("changes: mech", mech, Limits(0, config.num_mechs - 1))
     require(name in EDITS, "changes", f"of {', '.join(EDITS)}", name)
@@ -99,27 +99,28 @@ def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
     return mech, name, number
 
 
-def record_fork(arena: BatchArena, battle: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:
-    """The replay of a battle that is other from a decision on, under the names of its commanders before and after."""
+def record_fork(arena: BatchArena, battle: Battle, change: Fork, known: BattleSetup, successor: BattleSetup) -> Replay:
+    """Record a battle with changes from a decision on, under the names of its commanders before and after."""
     recorder = Recorder([0])
     with batches_made_by(arena, partial(ForkedBatch, fork=change)):
         arena.play([battle], recorder)
     blue, red = (
-        old if old == new else f"{old}, then {new}" for old, new in ((known.blue, heirs.blue), (known.red, heirs.red))
+        old if old == new else f"{old}, then {new}"
+        for old, new in ((known.blue, successor.blue), (known.red, successor.red))
     )
     return recorder.finish([blue], [red])
 
 
 def with_fork(replay: Replay, index: int, change: Fork, forked: Replay) -> Replay:
-    """A recorded battle and its fork as one replay."""
+    """Combine a recorded battle and its fork in one replay."""
     original, (replayed,) = replay.battles[index], forked.battles
     check_same_before(original, replayed, change.decision)
     return Replay(replay.about, [original, replayed])
 
 
 def check_same_before(was: Recorded, became: Recorded, decision: int) -> None:
-    """Raise `FileError` where a battle that was played again differs from what was recorded before its fork."""
+    """Raise `FileError` if a replayed battle differs from the recorded one before its fork."""
     for name in ("pos", "yaw", "hp", "heat"):
         recorded, replayed = (getattr(battle, name)[: decision + 1] for battle in (was, became))
-        limit = f"as recorded in its first {decision} decisions"
-        expect(np.array_equal(recorded, replayed), f"{name} of the battle played again", limit, "something else")
+        limit = f"as recorded in the first {decision} decisions"
+        expect(np.array_equal(recorded, replayed), f"{name} of the replayed battle", limit, "other values")

@@ -1,4 +1,4 @@
-"""Matches: two commanders play a number of battles, each seed once per side."""
+"""Matches: two commanders play a number of battles, each seed once on either side."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ Z_95 = 1.959964
 
 
 def win_rate_interval(shares: Sequence[float]) -> tuple[float, float]:
-    """95 % confidence interval (low, high) of a mean win rate.
+    """Return the 95 % confidence interval (low, high) of a mean win rate.
 
-    Battles of one seed have the same ground and the same spawns, so that they are not independent, but seeds are: the
-    sample is the share of its battles that was won on each seed. With two independent battles a seed the interval is as
-    wide as Wilson's over battles; where each side wins one battle of every seed, it shrinks with the number of seeds,
-    not with its root.
+    Battles of one seed share map and spawns, so they are not independent, but seeds are: the sample is the win rate on
+    each seed. With two independent battles per seed, the interval is as wide as Wilson's over battles. If each side
+    wins one battle of every seed, it shrinks with the number of seeds, not with its square root.
 
     Args:
-        shares: a number within 0 .. 1 for each seed.
+        shares: one number in 0 .. 1 per seed.
     """
     return adjusted_wald(shares, 0.0, 1.0)
 
 
 def adjusted_wald(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
-    """95 % interval (low, high) of the mean of values within `least` .. `most`.
+    """Return the 95 % interval (low, high) of the mean of values in `least` .. `most`.
 
-    The adjusted Wald interval for paired data (Bonett and Price 2012): a value of `least` and one of `most` are added,
-    then mean and deviation are those of the sample.
+    The adjusted Wald interval for paired data (Bonett and Price 2012): the values `least` and `most` are added to the
+    sample before mean and deviation are computed.
     """
     sample = [*values, least, most]
     mean = math.fsum(sample) / len(sample)
@@ -57,12 +56,12 @@ def adjusted_wald(values: Sequence[float], least: float, most: float) -> tuple[f
 
 
 def interval_over_seeds(points: Sequence[float]) -> tuple[float, float]:
-    """`win_rate_interval` of the points of battles, of which each two share a seed."""
+    """Return `win_rate_interval` for the points of battles, in which each two battles share a seed."""
     return win_rate_interval([sum(pair) / 2 for pair in zip(points[::2], points[1::2], strict=True)])
 
 
 def bootstrap_interval(samples: Sequence[np.ndarray], of: Callable[..., Any], axis: int = -1) -> Any:
-    """`low` and `high`, ends of the 95 % bootstrap interval (percentiles) of what `of` makes of samples of units."""
+    """Return `low` and `high`, the ends of the 95 % bootstrap interval (percentiles) of the statistic `of`."""
     from scipy.stats import bootstrap  # takes a second to import
 
     options: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
@@ -70,18 +69,22 @@ def bootstrap_interval(samples: Sequence[np.ndarray], of: Callable[..., Any], ax
 
 
 MOST_PLAYED = 10**7
-"""Battles of a match against each opponent."""
+"""Maximum number of battles against each opponent."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a match between commanders X and Y. Battles 2i and 2i + 1 share a seed; X is blue in battle 2i."""
+    """Result of a match between commanders X and Y. Battles 2i and 2i + 1 share a seed; X is blue in battle 2i.
+
+    Args:
+        outcomes: one result per battle.
+        seconds: wall-clock time of the match.
+        stat_names: names of the statistics of a battle.
+    """
 
     outcomes: Sequence[BattleResult]
     seconds: float
-    """Wall-clock time of the match."""
     stat_names: Sequence[str] = STATS
-    """Names of the statistics of a battle."""
 
     @property
     def battles(self) -> int:
@@ -101,7 +104,7 @@ class Result:
 
     @property
     def x_points(self) -> float:
-        """Points of X: one for a win, half of one for a draw."""
+        """Points of X: 1 for a win, 0.5 for a draw."""
         return self.x_wins + self.count(Winner.DRAW) / 2
 
     @property
@@ -111,12 +114,12 @@ class Result:
 
     @property
     def x_points_95(self) -> tuple[float, float]:
-        """The same of its points a battle."""
+        """95 % confidence interval (low, high) of the points of X per battle, over seeds."""
         drawn_by_seed = [outcome.winner == Winner.DRAW for outcome in self.outcomes]
         return interval_over_seeds([won + half / 2 for won, half in zip(self.won_by_x, drawn_by_seed, strict=True)])
 
     def win_rates_by_side(self, x: bool) -> dict[str, float]:
-        """Share of its battles as `blue` and as `red` that X won, if `x`, else Y."""
+        """Return the win rates on side `blue` and `red`, of X if `x`, else of Y."""
         half = self.battles / 2
         rates: dict[str, float] = {}
         for side in (Winner.BLUE, Winner.RED):
@@ -131,13 +134,16 @@ class Result:
         return self.battles - self.count(Winner.DRAW) - self.x_wins
 
     def mean_stats(self, x: bool) -> dict[str, float]:
-        """Mean of each statistic over the battles, for X if `x`, else for Y."""
+        """Return the mean of each statistic over the battles, for X if `x`, else for Y."""
         rows = [outcome.stats[b % 2 if x else 1 - b % 2] for b, outcome in enumerate(self.outcomes)]
         return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(self.stat_names)}
 
     def row(self, by_side: bool = False) -> dict[str, Any]:
-        """Battles, wins and draws of X, its win rate with the ends of the 95 % interval, its means of the chief
-        statistics, and its rates by side if asked."""
+        """Return battles, wins, draws and win rate of X with its 95 % interval, and its main mean statistics.
+
+        Args:
+            by_side: whether to add the win rates by side.
+        """
         (low, high), stats, enemy_stats = self.x_win_rate_95, self.mean_stats(x=True), self.mean_stats(x=False)
         rates = self.win_rates_by_side(x=True) if by_side else {}
         return {
@@ -154,7 +160,7 @@ class Result:
         }
 
     def as_json(self) -> dict[str, object]:
-        """JSON-serialisable dict. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
+        """Return JSON values. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
         return {
             "battles": self.battles,
             "blue_wins": self.count(Winner.BLUE),
@@ -177,10 +183,10 @@ SIDES = ("blue", "red")
 
 
 def match_events(result: Result, x: str, y: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """A `match` event for each battle between X and Y, in the words of a league's log.
+    """Return a `match` event for each battle between X and Y, in the format of a league's log.
 
     Args:
-        seeds: one for each two battles.
+        seeds: one seed for each two battles.
     """
     return [
         {
@@ -193,10 +199,10 @@ def match_events(result: Result, x: str, y: str, seeds: Sequence[int]) -> list[d
 
 
 def outcomes_json(outcomes: Sequence[BattleResult], sides: Sequence[str] = SIDES) -> list[dict[str, Any]]:
-    """How each battle ended, with the hash of its last state: what a result file tells of it.
+    """Return the result of each battle and the hash of its final state, in the format of result files.
 
     Args:
-        sides: those of X, in turn.
+        sides: the sides of X, repeated in order.
     """
     return [
         {
@@ -214,15 +220,15 @@ def outcomes_json(outcomes: Sequence[BattleResult], sides: Sequence[str] = SIDES
 class Match:
     """A commander X against several opponents, with the same seeds against each and every seed once per side.
 
-    Policies sample their actions, as in training; the samples depend on the seed of the battle. So the first battles
-    of a longer match are those of a shorter one. (The mean action would be a different policy: a trigger that fires
-    occasionally would fire never, or always.)
+    Policies sample their actions, as in training, from the seed of the battle, so a longer match starts with the
+    battles of a shorter one. (The mean action would be a different policy: a trigger that fires occasionally would
+    fire never, or always.)
 
     Args:
         others: the opponents by name. Names determine the slots of teams in stacked forward passes, so a match is
-            reproduced bit by bit only under the same names. A name equal to that of X must denote the same policy.
+            reproducible bit by bit only with the same names. A name equal to that of X must denote the same policy.
         battles: number of battles against each opponent; even.
-        settings: how the arena computes.
+        settings: settings of the arena.
     """
 
     def __init__(
@@ -243,14 +249,14 @@ class Match:
         self.others, self.battles = tuple(others), battles
         policies = {**others, self.x: policy}
         for name, candidate in policies.items():
-            require(is_policy(candidate), f"policy {name!r}", "a TeamPolicy, no class nor name", candidate)
+            require(is_policy(candidate), f"policy {name!r}", "a TeamPolicy, neither a class nor a name", candidate)
         self.arena = BatchArena(env, policies.__getitem__, settings.of_match(battles * len(others)))
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
         """Play the match.
 
         Args:
-            recorder: records the battles at indices given by `places`, as far as the first batch holds them.
+            recorder: records the battles at the indices given by `places`, if the first batch contains them.
 
         Returns:
             A result per opponent, by name.
@@ -258,12 +264,12 @@ class Match:
         return play_match(self.arena, self.x, self.others, battle_seeds(seed, self.battles), recorder)
 
     def places(self, other: str, battles: Sequence[int]) -> list[int]:
-        """Indices, among all battles of `play`, of the given battles against the opponent `other`; for a `Recorder`."""
+        """Return the indices of the given battles against `other` among all battles of `play`, for a `Recorder`."""
         return places(self.others, other, battles)
 
 
 def battle_seeds(seed: int, battles: int) -> list[int]:
-    """Seeds of a match's battles, `battles / 2` of them: those of a shorter match are the first ones."""
+    """Return the `battles / 2` seeds of a match; a longer match starts with the seeds of a shorter one."""
     require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
     seeds: list[int] = noise.battle_seeds(one_seed(seed), battles // 2, torch.device("cpu")).tolist()
     return seeds
@@ -278,12 +284,12 @@ def play_match(
     watch: Callable[[Iterator[BatchResult], int, BatchArena], Iterable[BatchResult]] | None = None,
     sink: StepSink | None = None,
 ) -> dict[str, Result]:
-    """Let X meet every opponent on every seed, once per side.
+    """Let X play every opponent on every seed, once per side.
 
     Args:
-        recorder: records battles at the indices given by `places`, as far as the first batch holds them.
-        watch: passes on the batches as they end; the further arguments are the number of battles and the arena.
-        sink: keeps what is played.
+        recorder: records the battles at the indices given by `places`, if the first batch contains them.
+        watch: wraps the iterator of batch results; its further arguments are the number of battles and the arena.
+        sink: stores every step.
 
     Returns:
         A result per opponent, by name.
@@ -293,7 +299,7 @@ def play_match(
     played_batches = arena.play_all(battles, recorder, sink)
     require(watch is None or callable(watch), "watch", "a function of (batches, battles, arena)", watch)
     watched = played_batches if watch is None else watch(played_batches, len(battles), arena)
-    require(isinstance(watched, Iterable), "what watch returns", "the batches that it is given", watched)
+    require(isinstance(watched, Iterable), "what watch returns", "the batches that it received", watched)
     batches = list(watched)
     outcomes = [outcome for batch in batches for outcome in batch.results]
     seconds = sum(batch.seconds for batch in batches) / len(others)
@@ -303,7 +309,7 @@ def play_match(
 
 
 def places(others: Sequence[str], other: str, battles: Sequence[int]) -> list[int]:
-    """Indices, among all battles of `play_match`, of the given battles against the opponent `other`."""
+    """Return the indices of the given battles against `other` among all battles of `play_match`."""
     pair, pairs = others.index(other), len(others)
     return [2 * (number // 2 * pairs + pair) + number % 2 for number in battles]
 
@@ -316,10 +322,10 @@ def play(x: TeamPolicy, y: TeamPolicy, env: EnvConfig, battles: int, seed: int, 
 def named_match(
     x: str | os.PathLike[str], y: str | os.PathLike[str], env: EnvConfig | None, battles: int, settings: ArenaConfig
 ) -> Match:
-    """The match between the commanders named `x` and `y`, as `resolve` takes names.
+    """Create the match between the commanders named `x` and `y`, with names as in `resolve`.
 
     Args:
-        env: config of the battles; None means `common_env` of both.
+        env: config of the battles; None for `common_env` of both.
         battles, settings: as in `Match`.
     """
     check_settings(settings)
@@ -328,12 +334,12 @@ def named_match(
     x_policy, y_policy = (commander.policy(env, settings.device) for commander in commanders)
     x_id, y_id = (commander.id for commander in commanders)
     if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):
-        # Equal weights, but model settings that differ without changing any weight.
+        # Equal weights, but model settings that differ without changing a weight.
         x_id, y_id = (commander.name for commander in commanders)
     return Match((x_id, x_policy), {y_id: y_policy}, env, battles, settings)
 
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:
-    """The replay of what was recorded of a match between `x` and `y`. X is blue in battles with an even index."""
+    """Return the replay of recorded battles between `x` and `y`. X is blue in battles with an even index."""
     sides = [(x, y) if index % 2 == 0 else (y, x) for index in recorder.battles]
     return recorder.finish(blue=[blue for blue, _ in sides], red=[red for _, red in sides])

@@ -1,4 +1,4 @@
-"""What every file that claims results of battles is checked by: its form, its rules, its policies, its battles."""
+"""Checks shared by all files of claimed results: their form, rules, policies and battles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSIONS = {
     "precision": one_of(("fp32", "bf16", "fp16")),
     "compiled": FLAG,
 }
-"""Versions that a file names."""
+"""Versions in a file, with their checks."""
 OUTCOME = record(
     {
         "x_side": one_of(SIDES),
@@ -30,18 +30,18 @@ OUTCOME = record(
         "state_hash": matching("[0-9a-f]{16}", "16 hexadecimal digits"),
     }
 )
-"""How a battle ended, as `echelon.arena.match.outcomes_json` tells it."""
+"""The result of a battle, as in `echelon.arena.match.outcomes_json`."""
 
 
 def read_claims(path: Path, check: Check, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """The JSON object in a stranger's file, with the fields that `check` asks for."""
+    """Read the JSON object of a stranger's file, with the fields that `check` requires."""
     claims = parse_json(path.name, read_file(path, limit))
     check(path.name, claims)
     return dict(claims)
 
 
 def require_same_rules(claimed: Mapping[str, Any], where: str) -> None:
-    """Refuse what was played under other rules, or on maps of another maker, than today's."""
+    """Reject results of other rules, or of another map generator, than the current ones."""
     name, _, field = where.partition(": ")
     with as_file_error(name):
         versions = stored_versions(claimed, field)
@@ -51,8 +51,8 @@ def require_same_rules(claimed: Mapping[str, Any], where: str) -> None:
 def require_same(
     ours: Any, claimed: Any, where: str, ours_with: Mapping[str, Any], made_with: Mapping[str, Any]
 ) -> None:
-    """Refuse numbers, or battles, that are not those found here, and say with what both were found."""
+    """Reject numbers or battles that differ from those computed here; the message names both machines."""
     difference = first_difference(ours, claimed, where)
     if difference:
         local, remote = (f"torch {versions['torch']} on {versions['device']}" for versions in (ours_with, made_with))
-        raise FileError(f"{difference}; fought with {local}, made with {remote}")
+        raise FileError(f"{difference}; computed here with {local}, claimed with {remote}")

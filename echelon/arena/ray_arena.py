@@ -1,4 +1,4 @@
-"""Battles handed out to the workers of a Ray cluster."""
+"""Distributes battles to the workers of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from echelon.runtime.imports import allow_module, allowed_modules, import_module
 from echelon.runtime.ray_tasks import RayTasks, import_ray
 
 TASKS_A_WORKER = 4
-"""Tasks of a CPU that each worker gets of some battles at least, so that none waits long for the last one."""
+"""Smallest number of CPU tasks per worker, so that no worker waits long for the last task."""
 LEAST = 32
-"""Battles of a task of a CPU, unless there are fewer: 8 at once take four fifths of the time of 32."""
+"""Smallest number of battles in a CPU task, unless there are fewer: 8 battles take four fifths of the time of 32."""
 KEPT_POLICIES = 64
-"""Policies that a worker keeps."""
+"""Number of policies that a worker caches."""
 
 
 class RayArena(BatchArena):
-    """A `BatchArena` whose battles are played by the workers of a Ray cluster, at most `batch` in a task.
+    """A `BatchArena` whose battles run on the workers of a Ray cluster, at most `batch` in a task.
 
-    On CPUs and uncompiled a battle has the result that it has in this process, whatever workers there are; networks on
-    the same kind of processor, see `BatchArena`. This process plays nothing.
+    On CPUs and uncompiled, a battle has the same result as in this process, for any set of workers; for networks, the
+    workers need the same kind of processor, see `BatchArena`. This process plays no battles.
 
     Args:
-        policies: maps a name to its policy on the CPU, which Ray copies to the workers: its class is in a module that
-            they can import, or in the program itself.
-        settings: how the workers compute, on the device that `tasks` tells.
+        policies: maps a name to its policy on the CPU. Ray copies it to the workers, so its class must be in a module
+            that they can import, or in the program itself.
+        settings: settings of the workers' arenas, whose device is in `tasks`.
     """
 
     def __init__(self, env: EnvConfig, policies: Policies, tasks: RayTasks, settings: ArenaConfig) -> None:
@@ -51,19 +51,19 @@ class RayArena(BatchArena):
         super().__init__(env, policies, replace(definite, device=torch.device("cpu")))
         self.processor = processor
         self.shared: dict[str, Any] = {}
-        """What Ray calls the policies that workers were given, by name."""
+        """Ray's references of the policies that workers have received, by name."""
 
     def play(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> BatchResult:
-        """Play one batch, as `BatchArena.play`, in one task."""
+        """Play one batch in one task, as `BatchArena.play` does."""
         [(_, result)] = self._play(battles, [0, len(battles)], recorder, sink)
         return result
 
     def play_batches(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Generator[tuple[int, BatchResult], None, None]:
-        """As `BatchArena.play_batches`: batches end in any order. Their seconds are those since the one before."""
+        """Play batches as `BatchArena.play_batches` does; they end in any order. `seconds` counts from the last one."""
         size = min(self.settings.batch, max(LEAST, -(-len(battles) // (TASKS_A_WORKER * self.tasks.slots))))
         size = self.settings.batch if self.tasks.args.ray_gpus > 0 else size
         first = size if recorder is None else max(size, min(max(recorder.battles) + 1, self.settings.batch))
@@ -73,7 +73,7 @@ class RayArena(BatchArena):
     def _play(
         self, battles: Sequence[Battle], starts: Sequence[int], recorder: Recorder | None, sink: StepSink | None
     ) -> Generator[tuple[int, BatchResult], None, None]:
-        """Play the battles between each two of `starts`; the first of these batches, if it is recorded, first."""
+        """Play the battles between consecutive `starts`; a recorded first batch is yielded first."""
         require(sink is None, "sink", "None where workers play the battles", sink)
         chunks = [battles[start:end] for start, end in itertools.pairwise(starts)]
         calls = [self._call(chunk, recorder if number == 0 else None) for number, chunk in enumerate(chunks)]
@@ -85,7 +85,7 @@ class RayArena(BatchArena):
             pending.append((starts[number], BatchResult(results, now_s - start_s)))
             start_s = now_s
             if recorder is not None and worker_recorder is not None:
-                # Recorded far away: what was written there is what this one holds.
+                # The worker recorded into a copy, whose content is moved here.
                 vars(recorder).update(vars(worker_recorder))
                 pending, recorder = [pending[-1], *pending[:-1]], None
             if recorder is None:
@@ -93,7 +93,7 @@ class RayArena(BatchArena):
                 pending = []
 
     def _call(self, battles: Sequence[Battle], recorder: Recorder | None) -> tuple[Any, ...]:
-        """Arguments of the task that plays these battles."""
+        """Return the arguments of the task that plays these battles."""
         for name in {name for battle in battles for name in battle[:2]} - self.shared.keys():
             self.shared[name] = self.tasks.share(self.policies(name))
         policies = {name: self.shared[name] for battle in battles for name in battle[:2]}
@@ -102,7 +102,7 @@ class RayArena(BatchArena):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a worker makes its arena, on which device, and modules of the user's to import."""
+    """The settings from which a worker creates its arena, its device, and the user's modules to import."""
 
     env: EnvConfig
     settings: ArenaConfig
@@ -118,11 +118,11 @@ class Recipe:
 
 
 _arenas: dict[str, BatchArena] = {}
-"""The arena of this worker, which is kept for the next task of the same driver, by the driver's key."""
+"""This worker's arena, cached for the next task of the same driver, by the driver's key."""
 
 
 def arena_of(key: str, recipe: Recipe) -> BatchArena:
-    """The arena that a driver calls `key`."""
+    """Return the arena of a driver's key."""
     if key not in _arenas:
         _arenas.clear()
         _arenas[key] = recipe.build()
@@ -131,13 +131,13 @@ def arena_of(key: str, recipe: Recipe) -> BatchArena:
 
 @functools.lru_cache(KEPT_POLICIES)
 def policy_on(device: str, shared: Any) -> TeamPolicy:
-    """A policy that the driver shared, on the device of this worker."""
+    """Return a policy that the driver shared, on this worker's device."""
     policy: TeamPolicy = import_ray().get(shared)
     return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
 
 
 def describe(key: str, recipe: Recipe) -> tuple[ArenaConfig, str]:
-    """Settings and processor of a worker's arena, told to the driver."""
+    """Return settings and processor of a worker's arena, for the driver."""
     arena = arena_of(key, recipe)
     return arena.settings, arena.processor
 
@@ -149,10 +149,10 @@ def play_on_worker(
     battles: Sequence[tuple[str, str, int]],
     recorder: Recorder | None,
 ) -> tuple[Any, Recorder | None]:
-    """Play a batch on a worker: its results, and the recorder with what it saw.
+    """Play a batch on a worker; return its results and the filled recorder.
 
     Args:
-        policies: by name, what Ray calls the policies.
+        policies: Ray's references of the policies, by name.
     """
     arena = arena_of(key, recipe)
     arena.policies = lambda name: policy_on(str(arena.device), policies[name])
@@ -160,5 +160,5 @@ def play_on_worker(
 
 
 def make_arena(env: EnvConfig, policies: Policies, settings: ArenaConfig, tasks: RayTasks | None) -> BatchArena:
-    """A `RayArena` where there are `tasks`, whose policies are then on the CPU, else one that plays on a device."""
+    """Create a `RayArena` if there are `tasks`, with policies on the CPU, else a `BatchArena` for a device."""
     return BatchArena(env, policies, settings) if tasks is None else RayArena(env, policies, tasks, settings)

@@ -1,6 +1,6 @@
-"""Contenders from names and objects, and what the commanders of a match or a training have in common.
+"""Contenders from names and objects, and properties that the commanders of a match or a training run share.
 
-Names themselves are resolved in `echelon.agents.names`, whose public functions can be imported from here too.
+`echelon.agents.names` resolves the names; its public functions can be imported from here too.
 """
 
 from __future__ import annotations
@@ -54,20 +54,19 @@ __all__ = [
 
 
 POLICY = "policy"
-"""Name of a policy that is given as an object."""
+"""Name of a policy that is passed as an object."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A participant of battles: a commander by name, or a policy given as an object. Use `contender` to create one.
+    """A participant of battles: a commander's name, or a policy object. Use `contender` to create one.
 
-    Args:
-        name: as the user named it.
-        id: sha256 of its weights for a checkpoint, so that a battle is the same under any path; else its name.
-        source: the commander of the name, or the object.
-        view: the view that an object was made for, where its keys do not tell.
-        repeats: whether its actions follow from the seed of the battle, as those of scripted commanders and Echelon's
-            networks do.
+    name: the name that the user typed.
+    id: sha256 of the weights for a checkpoint, so that battles do not depend on its path; else the name.
+    source: the named commander, or the object.
+    view: the view that an object was made for, if its keys do not say so.
+    repeats: whether its actions depend only on the battle, including its seed, as with scripted commanders and
+        Echelon's networks.
     """
 
     name: str
@@ -77,12 +76,12 @@ class Contender:
     repeats: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a network in training mode."""
+        """Reject a network in training mode."""
         check_evaluation_mode(self.name, self.source)
 
     @property
     def provenance(self) -> Provenance:
-        """That of a checkpoint; nothing for a scripted commander; unknown for any other policy."""
+        """Provenance of a checkpoint; `NOTHING` for a scripted commander, `UNKNOWN` for any other policy."""
         if not isinstance(self.source, Commander):
             return UNKNOWN
         if isinstance(self.source.checkpoint, Checkpoint):
@@ -90,13 +89,13 @@ class Contender:
         return NOTHING if self.source.factory is None else UNKNOWN
 
     def policy(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Its policy of a team for battles of `config`."""
+        """Build its team policy for battles of `config`."""
         if isinstance(self.source, Commander):
             return self.source.policy(config, device)
         return team_policy_of(self.source, self.view, config, device)
 
     def checked_policy(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        """`policy`; an object decides once here, so that its errors are raised before any battle."""
+        """Build the team policy, and check one decision of an object, so that errors are raised before any battle."""
         team = self.policy(config, device)
         if not isinstance(self.source, Commander | ActorCritic):
             with kept_generators(device):
@@ -108,8 +107,8 @@ def contender(policy: Any, name: str = POLICY, view: EnvBase | None = None) -> C
     """Resolve a participant of battles.
 
     Args:
-        policy: a name, a path, a module or a callable, as `echelon.evaluate` takes them.
-        name: what an object is called.
+        policy: a name, a path, a module or a callable, as in `echelon.evaluate`.
+        name: name of an object.
         view: the view that an object was made for.
     """
     policy = path_text(policy)
@@ -123,8 +122,10 @@ def contender(policy: Any, name: str = POLICY, view: EnvBase | None = None) -> C
 def policies_of(
     contenders: Sequence[Contender], config: EnvConfig, device: torch.device
 ) -> tuple[dict[str, TeamPolicy], dict[str, str]]:
-    """Policies by id, and the id of every name. Equal weights may stand under model settings that differ without
-    changing any weight: they then play under their names."""
+    """Build the policies by id, and map every name to its id.
+
+    Policies with equal weights but different model settings use their names as ids.
+    """
     policies: dict[str, TeamPolicy] = {}
     ids: dict[str, str] = {}
     for one in contenders:
@@ -137,7 +138,7 @@ def policies_of(
 
 
 def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
-    """Where to play: the device that is asked for, or that of the policy's weights."""
+    """Return the device to play on: the requested one, or else that of the policy's weights."""
     if device is not None:
         return resolve_device(device)
     weight = next(policy.parameters(), None) if isinstance(policy, nn.Module) else None
@@ -145,7 +146,7 @@ def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
 
 
 def named_checkpoint(name: str | os.PathLike[str]) -> Checkpoint:
-    """The checkpoint of a trained commander; for errors see `resolve`, and a commander without one is refused."""
+    """Return the checkpoint of a trained commander; reject other commanders. Errors as in `resolve`."""
     checkpoint = resolve(name).checkpoint
     limit = f"{TRAINED}:NAME, a checkpoint or run folder, or an entry of a league"
     require(checkpoint is not None, "a trained policy", limit, name)
@@ -154,31 +155,34 @@ def named_checkpoint(name: str | os.PathLike[str]) -> Checkpoint:
 
 
 def load_policy(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> ActorCritic:
-    """The network of a trained commander, in evaluation mode.
+    """Load the network of a trained commander, in evaluation mode.
 
     Args:
         name: `trained:NAME`, the path of a checkpoint or run folder, or `league:FOLDER/NAME`.
-        device: where its weights go: `cpu`, `cuda` or `cuda:N`, or `auto` for a GPU where there is one.
+        device: device of the weights: `cpu`, `cuda` or `cuda:N`, or `auto` for a GPU if there is one.
+
+    Returns:
+        The policy.
 
     Raises:
-        FileError: nothing has that name, or its files do not hold.
-        ConfigError: it names a commander without a network, or a device that is not there.
+        FileError: if the name does not exist, or its files are invalid.
+        ConfigError: if the commander has no network, or the device does not exist.
     """
     return named_checkpoint(name).policy(resolve_device(device))
 
 
 def common_env(commanders: Sequence[Commander]) -> EnvConfig:
-    """The environment config that all trained commanders share; `EnvConfig.small` if none is trained."""
+    """Return the environment config that all trained commanders share; `EnvConfig.small` if none is trained."""
     envs = list({commander.id: env for commander in commanders if (env := commander.env) is not None}.values())
     for other_env in envs[1:]:
         difference = battle_difference(envs[0].signature(), other_env.signature())
         if difference:
-            raise ConfigError(f"the commanders come from different battles, choose one with --env: {difference}")
+            raise ConfigError(f"the commanders were trained in different battles, choose one with --env: {difference}")
     return envs[0] if envs else EnvConfig.small()
 
 
 def check_opponents(config: TrainConfig, device: torch.device) -> None:
-    """Build every commander that the config names once, before anything is written."""
+    """Build every commander named in the config once, before files are written."""
     for name in opponents_named(config):
         try:
             commander = resolve(name)

@@ -1,4 +1,4 @@
-"""What a policy can do: how often it wins each set piece, a skill each."""
+"""Win rates of a policy on the set pieces, each of which tests one skill."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from echelon.runtime.limits import Limits, path_text
 from echelon.scenarios.piece import PIECES, Piece, find_piece, pieces
 
 SEED = 2_000_003
-"""From which the seeds of its battles are derived."""
+"""Seed from which the seeds of the battles are derived."""
 SEEDS = 64
-"""Battles of each piece."""
+"""Battles per piece."""
 PROFILE = "pieces.json"
-"""A profile in the folder of a run."""
+"""File name of a profile in a run folder."""
 OTHER = "opponent"
 BAR = 20
-"""Letters of a full bar."""
+"""Characters of a full bar."""
 
 
 @dataclass(frozen=True)
 class PieceResult:
-    """The battles of one piece, one a seed."""
+    """Results of one piece, one battle per seed."""
 
     skill: str
     opponent: str
     won: tuple[bool, ...]
-    """By seed whether the policy won; a draw is no win."""
+    """For each seed, whether the policy won; a draw is not a win."""
     draws: int
     outcomes: tuple[BattleResult, ...] = ()
-    """The battles themselves."""
+    """Results of the battles."""
 
     @property
     def win_rate(self) -> float:
@@ -50,7 +50,7 @@ class PieceResult:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Ends of the 95 % interval of the win rate, as `win_rate_interval` has it."""
+        """95 % interval (low, high) of the win rate, see `win_rate_interval`."""
         return win_rate_interval([float(is_win) for is_win in self.won])
 
     def row(self) -> dict[str, Any]:
@@ -61,29 +61,29 @@ class PieceResult:
 
 @dataclass(frozen=True)
 class SkillProfile:
-    """How often a policy wins each set piece."""
+    """Win rates of a policy on each set piece."""
 
     policy: str
-    """Its name; `policy` for one that was given as an object."""
+    """Name of the policy; `policy` for a policy object."""
     results: Mapping[str, PieceResult]
-    """By name of the piece."""
+    """Results by name of the piece."""
     seeds: tuple[int, ...]
     """Seeds of the battles, the same for each piece."""
     versions: Mapping[str, Any]
-    """Versions of Echelon, of rules and map maker, of torch, the processor or GPU, and the precision of matrix
+    """Versions of Echelon, rules, map generator and torch, the processor or GPU, and the precision of matrix
     products."""
 
     @property
     def win_rate(self) -> float:
-        """Mean over pieces."""
+        """Win rate, averaged over pieces."""
         return sum(result.win_rate for result in self.results.values()) / len(self.results)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per piece: battles, wins, draws, and the win rate with the ends of its 95 % interval over seeds."""
+        """Return one row per piece: battles, wins, draws, and the win rate with its 95 % interval over seeds."""
         return [{"piece": name, **result.row()} for name, result in self.results.items()]
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return JSON values."""
         results = {
             name: {"skill": result.skill, "opponent": result.opponent, **result.row(), "won": list(result.won)}
             for name, result in self.results.items()
@@ -92,7 +92,7 @@ class SkillProfile:
         return {**profile, "seeds": list(self.seeds), "pieces": results}
 
     def __str__(self) -> str:
-        """A line for each piece: its bar, the share won with its interval, and the skill."""
+        """Return one line per piece: a bar, the win rate with its interval, and the skill."""
         width = max(map(len, self.results))
         lines = []
         for name, result in self.results.items():
@@ -114,18 +114,21 @@ def skill_profile(
     cuda_graph: bool | None = None,
     on_piece: Callable[[str], object] | None = None,
 ) -> SkillProfile:
-    """Let a policy play the set pieces, each with its own opponent, on the piece's own side.
+    """Play the set pieces with a policy, each against its own opponent, on the piece's side.
 
     Args:
-        policy: a name or a policy, as `echelon.evaluate` takes them; `line` plays each piece's own line.
-        names: of the pieces, all of `echelon.pieces()` by default.
-        seeds: battles of each piece; those of fewer seeds are the first ones of more.
-        device, batch, precision, compiled, cuda_graph: as in `echelon.evaluate`.
-        on_piece: called with the name of each piece that was played.
+        policy: a name or a policy, as in `echelon.evaluate`; `line` plays each piece's own line.
+        names: names of pieces; by default all of `echelon.pieces()`.
+        seeds: battles per piece; a larger number starts with the same seeds.
+        device, batch, precision, compiled, cuda_graph: see `echelon.evaluate`.
+        on_piece: called with the name of each finished piece.
+
+    Returns:
+        The win rates by piece.
 
     Raises:
-        ConfigError: there is no such piece, or an argument is out of range.
-        FileError: a name means no commander, or its checkpoint does not fit these battles.
+        ConfigError: if a piece does not exist, or an argument is out of range.
+        FileError: if a name does not exist, or its checkpoint does not fit these battles.
     """
     set_pieces = [find_piece(name) for name in piece_names(names)]
     count = whole_within("seeds", seeds, Limits(1, 10**6, "seeds"))
@@ -151,7 +154,7 @@ def piece_names(names: Sequence[str] | None) -> list[str]:
 
 
 def play_piece(piece: Piece, policy: Any, seeds: Sequence[int], settings: ArenaConfig) -> PieceResult:
-    """Let a policy, as `skill_profile` takes it, play a piece on each of `seeds`."""
+    """Play a piece with a policy, given as in `skill_profile`, on each of `seeds`."""
     config, name = piece.scenario.config, f"{LINE}:{piece.name}" if policy == LINE else policy
     contenders = {POLICY: contender(name), OTHER: contender(piece.opponent)}
     policies = {key: one.policy(config, settings.device) for key, one in contenders.items()}

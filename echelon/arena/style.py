@@ -1,4 +1,4 @@
-"""How a policy fights, as numbers: its style, in which two policies can be compared."""
+"""The fighting style of a policy as numbers, in which two policies can be compared."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from echelon.runtime.errors import require
 from echelon.runtime.geometry import dot, length, to_body, unit
 
 TASK = "small-5v5"
-"""Where a style is measured by default, in the newest version."""
+"""Task on which a style is measured by default, in its newest version."""
 BATTLES = 16
 """Battles against each opponent."""
 HOW = (
     *("seeds", "split", "env", "device", "batch", "precision", "compiled", "cuda_graph"),
     *("arena", "cluster", "recorder", "watch"),
 )
-"""Arguments of `evaluate` that `style` passes on to it."""
+"""Arguments of `style` that are passed on to `evaluate`."""
 CONTACT_VOX = 20.0
-"""Whose nearest enemy is within this is in contact: before that all teams walk alike."""
+"""A mech is in contact if its nearest enemy is within this distance. Before contact all teams walk alike."""
 SHARE = "share"
 """The measure of the columns `share_WEAPON`."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What one number of a style means. But for damage, a mean over the time that the mechs of the team lived."""
+    """The definition of one number of a style: except for damage, a mean over the time that the team's mechs live."""
 
     unit: str
     scale: float
-    """What counts as one apart: the standard deviation over the scripted commanders, tiers and styles."""
+    """Scale of the number: its standard deviation over the scripted commanders, tiers and styles."""
     meaning: str
 
 
 MEASURES = {
-    SHARE: Measure("share", 0.38, "of the damage of its team, by each weapon"),
-    "dealt": Measure("share", 0.12, "of the damage that both teams did, its own"),
+    SHARE: Measure("share", 0.38, "of its team's damage, by each weapon"),
+    "dealt": Measure("share", 0.12, "of the damage of both teams, its own part"),
     "range": Measure("vox", 2.0, "over the ground to the nearest enemy, in contact"),
     "advance": Measure("vox/s", 0.54, "walked towards the nearest enemy, in contact"),
     "spread": Measure("vox", 0.76, "from the middle of its team"),
@@ -62,29 +62,29 @@ MEASURES = {
     "emit": Measure("share", 0.063, "of the time, with an emitter on"),
     "clouds": Measure("1/min", 1.6, "laid by a mech"),
 }
-"""By name; the shares of all weapons together are one measure."""
+"""The measures, by name; the shares of all weapons together are one measure."""
 WATCHED = ("mechs", "contacts", "range", "advance", "spread", "under_fire", "heat", "emit")
-"""What `Watcher` sums over the mechs that live and over decisions; what else it takes, statistics tell."""
+"""Quantities that `Watcher` sums over living mechs and decisions; the other measures come from statistics."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a policy fights."""
+    """The fighting style of a policy."""
 
     policy: str
-    """Its name; `policy` for one that was given as an object."""
+    """Name of the policy; `policy` for a policy object."""
     task: str
     """Name of the task."""
     fingerprint: str
     """`Task.fingerprint`."""
     numbers: Mapping[str, float]
-    """By name, in the units of `echelon.arena.style.MEASURES`; of the damage, `share_WEAPON` for each weapon."""
+    """By name, in the units of `echelon.arena.style.MEASURES`; damage is `share_WEAPON` for each weapon."""
     response: Mapping[str, float]
     """Points per battle against each opponent: the policy's row of a payoff matrix."""
     seeds: tuple[int, ...]
     """Seeds of the battles; each was played once per side."""
     versions: Mapping[str, Any]
-    """Versions of Echelon, of rules and map maker, of torch, the processor or GPU."""
+    """Versions of Echelon, rules, map generator and torch, and the processor or GPU."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,21 +93,22 @@ class Style:
 
     @property
     def vector(self) -> tuple[float, ...]:
-        """The numbers, each over the `scale` of its measure."""
+        """The numbers, each divided by the `scale` of its measure."""
         return tuple(self.numbers[name] / measure_of(name).scale for name in self.names)
 
     def distance(self, other: Style) -> float:
-        """How unlike two policies fight: root mean square over measures of their differences, each over its scale. 1
-        is a standard deviation of the scripted commanders in everything.
+        """Return the root mean square over measures of the scaled differences between two styles.
+
+        A distance of 1 is one standard deviation of the scripted commanders in every measure.
 
         Raises:
-            ConfigError: the other style is of other battles or opponents.
+            ConfigError: if the other style was measured in other battles or against other opponents.
         """
-        require(self.is_like(other), "the other style", f"of the same battles of {self.task}", other)
+        require(self.is_like(other), "the other style", f"measured in the same battles of {self.task}", other)
         return math.dist(self.vector, other.vector) / math.sqrt(len(MEASURES))
 
     def is_like(self, other: Any) -> bool:
-        """Whether another style was measured in the same battles, so that the two can be compared."""
+        """Return whether another style was measured in the same battles, so that the two can be compared."""
 
         def battles(one: Style) -> tuple[Any, ...]:
             return one.fingerprint, one.seeds, one.numbers.keys(), one.response.keys()
@@ -115,13 +116,13 @@ class Style:
         return isinstance(other, Style) and battles(self) == battles(other)
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return JSON values."""
         battles = {"task": self.task, "fingerprint": self.fingerprint, "seeds": list(self.seeds)}
         figures = {"numbers": dict(self.numbers), "response": dict(self.response)}
         return {"policy": self.policy, **battles, **figures, "versions": dict(self.versions)}
 
     def __str__(self) -> str:
-        """A line for each number, with its unit and meaning."""
+        """Return one line per number, with its unit and meaning."""
         width = max(map(len, self.numbers))
         lines = [(name, value, measure_of(name)) for name, value in self.numbers.items()]
         return "\n".join(
@@ -140,19 +141,23 @@ def style(
     battles: int = BATTLES,
     **how: Any,
 ) -> Style:
-    """Measure how a policy fights, in battles on maps that training never saw, every seed once per side. Styles are
-    compared in the same battles alone.
+    """Measure a policy's style in battles on maps that training never uses, every seed once per side.
+
+    Only styles from the same battles can be compared.
 
     Args:
-        policy: a name or a policy, as `echelon.evaluate` takes them.
-        task: as `echelon.evaluate` takes it; the newest version of `small-5v5` by default.
-        opponents: as `echelon.evaluate` takes them; the task's by default.
-        battles: against each opponent, an even number.
-        how: what else `echelon.evaluate` takes: `seeds`, `split`, `env`, `device`, `batch`, `precision`, `arena`.
+        policy: a name or a policy, as in `echelon.evaluate`.
+        task: as in `echelon.evaluate`; by default the newest version of `small-5v5`.
+        opponents: as in `echelon.evaluate`; by default the task's.
+        battles: even number of battles against each opponent.
+        how: further arguments of `echelon.evaluate`: `seeds`, `split`, `env`, `device`, `batch`, `precision`, `arena`.
+
+    Returns:
+        The style.
 
     Raises:
-        ConfigError: there is no such task, or an argument is out of range.
-        FileError: a name means no commander, or its checkpoint does not fit the task.
+        ConfigError: if the task does not exist, or an argument is out of range.
+        FileError: if a name does not exist, or its checkpoint does not fit the task.
     """
     check_further(style, how, HOW)
     task_used = find_task(latest(TASK) if task is None else task)
@@ -166,17 +171,17 @@ def style(
 
 
 class Watcher:
-    """A sink of `BatchArena.play`: sums over each battle, for either team, what no statistic tells.
+    """A sink of `BatchArena.play` that sums, per battle and team, quantities that are not among the statistics.
 
     Args:
-        config: of the battles.
+        config: config of the battles.
     """
 
     def __init__(self, config: EnvConfig) -> None:
         self.size = torch.tensor([config.world.size_x, config.world.size_y], dtype=torch.float32, device="cpu")
         self.longest_vox = float(config.world.longest_side)
         self.battles: list[Tensor] = []
-        """`[battles, 2, WATCHED]` float64 of each batch, blue and red."""
+        """`[battles, 2, WATCHED]` float64 per batch, blue and red."""
 
     def begin(self, battles: Sequence[Battle]) -> None:
         self.battles.append(torch.zeros(len(battles), len(GROUPS), len(WATCHED), dtype=torch.float64, device="cpu"))
@@ -191,18 +196,20 @@ class Watcher:
         self.battles[-1] = total + torch.where(running[:, None, None], watched_by_team, 0.0)[: len(total)]
 
     def end(self, outcome: TensorDictBase) -> None:
-        """What is summed is whole."""
+        """Do nothing: the sums are complete."""
 
     def totals(self) -> dict[str, float]:
-        """Sums of `WATCHED` over all battles, of the team that is blue in those of even number and red in the others:
-        the policy that `evaluate` judges."""
+        """Return the sums of `WATCHED` over all battles, for the policy that `evaluate` measures.
+
+        It is blue in battles with an even index and red in the others.
+        """
         battles = torch.cat(self.battles).cpu()
         rows = torch.cat((battles[::2, 0], battles[1::2, 1]))
         return dict(zip(WATCHED, rows.sum(0).tolist(), strict=True))
 
 
 def watched(own: View, foe: View, emit: Tensor) -> Tensor:
-    """`[B, K]` float64 `WATCHED` of a team, summed over the mechs that live."""
+    """Return the `WATCHED` quantities of a team, summed over living mechs, `[B, K]` float64."""
     is_alive = own.hp > 0
     offset = foe.position[:, None] - own.position[:, :, None]  # [B, A, E, 2]
     distances = torch.where((foe.hp > 0)[:, None], length(offset), torch.inf)
@@ -219,10 +226,10 @@ def watched(own: View, foe: View, emit: Tensor) -> Tensor:
 
 
 def numbers_of(evaluation: Evaluation, totals: Mapping[str, float], config: EnvConfig) -> dict[str, float]:
-    """The numbers of a style by name.
+    """Return the numbers of a style, by name.
 
     Args:
-        totals: `Watcher.totals` of the battles of the evaluation.
+        totals: `Watcher.totals` of the evaluation's battles.
     """
     results, weapons = list(evaluation.results.values()), config.catalog.weapons
     own_stats, foe = ([result.mean_stats(x=x) for result in results] for x in (True, False))

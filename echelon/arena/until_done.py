@@ -1,4 +1,4 @@
-"""Steps the battles of a batch until each has ended once."""
+"""Steps a batch of battles until each has ended once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.state import State
 
 DONE_CHECK_EVERY = 16
-"""Number of decisions between checks whether all battles have ended. On a GPU these checks are the only host reads."""
+"""Decisions between checks whether all battles have ended. On a GPU, only these checks copy data to the host."""
 
 
 def run_until_done(
@@ -36,19 +36,19 @@ def run_until_done(
 ) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
-    Shapes are static, but for `narrow`: battles that have ended are reset and go on, and that is ignored.
+    Shapes are static unless `narrow` is given: battles that have ended restart, and their new steps are ignored.
 
     Args:
-        td: what is observed of the battles as they begin.
-        decide: called with the current tensordict, or its `Leaves`, and the number of the decision, a tensor `[1]`
-            where decisions are captured; sets the actions of all teams.
-        count: number of battles that matter; the rest is padding.
-        played: called with each step's tensordict and `[B]` bool which battles ran; not where decisions are captured.
+        td: initial observation of the battles.
+        decide: called with the current tensordict, or its `Leaves`, and the index of the decision, a tensor `[1]` for
+            captured decisions; sets the actions of all teams.
+        count: number of battles that count; the rest is padding.
+        played: called with each step's tensordict and `[B]` bool, the battles that ran; not for captured decisions.
         on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
-        graph_key: what `decide` depends on beside tensors that stay where they are, see `GraphedFunction`: each
-            decision is then captured as a CUDA graph and replayed. None for calls.
-        narrow: called where at most half of those that are stepped still run, with their places `[R]` int64; returns
-            an environment of these alone, and what is observed of them. Not where decisions are captured.
+        graph_key: returns the graph key of `decide`, see `GraphedFunction`: each decision is then captured as a CUDA
+            graph and replayed. None for ordinary calls.
+        narrow: called when at most half of the stepped battles still run, with their places `[R]` int64; returns an
+            environment of only these battles and their observation. Not for captured decisions.
         in_leaves: whether `decide` takes the entries of a TensorDict as a dict, which is faster; not with `played`.
 
     Returns:
@@ -57,13 +57,13 @@ def run_until_done(
     endings = Endings(td, count)
     reported, max_decisions = 0.0, env.config.rules.max_decisions
     moved = (env, td, decide, endings)
-    decisions = called(*moved, played, narrow, in_leaves) if graph_key is None else captured(*moved, graph_key)
+    decisions = uncaptured(*moved, played, narrow, in_leaves) if graph_key is None else captured(*moved, graph_key)
     for number, _ in zip(range(1, max_decisions + 1), decisions, strict=False):
         if number % DONE_CHECK_EVERY == 0:
             if not bool(endings.running.any()):
                 break
             if on_progress is not None:
-                # Few battles end early, and none lasts longer than the clock.
+                # Few battles end early, and the time limit bounds all of them.
                 done = max(count - float(endings.running.sum()), count * number / max_decisions)
                 on_progress(done - reported)
                 reported = done
@@ -73,10 +73,10 @@ def run_until_done(
 
 
 class Endings:
-    """What is kept of battles that end, in tensors that are written in place.
+    """Results of ended battles, in tensors that are updated in place.
 
     Args:
-        td: what `EchelonEnv.reset` returned, `[B]`.
+        td: result of `EchelonEnv.reset`, `[B]`.
     """
 
     def __init__(self, td: TensorDictBase, count: int) -> None:
@@ -84,17 +84,17 @@ class Endings:
         self.running = torch.arange(battles, device=device) < count
         """`[B]` bool, which battles have not ended yet."""
         self.rows: slice | Tensor = slice(None)
-        """Which of them are stepped."""
+        """The stepped battles."""
         self.hashes = torch.zeros((battles, 1), dtype=torch.int64, device=device)
         self.outcome: TensorDictBase = td.get("outcome").clone()
 
-    def note(self, after: Shown, hashes: Callable[[Tensor], Tensor], ended: Tensor | None = None) -> None:
-        """Keep outcome and state hash of the battles that a decision ended.
+    def store(self, after: Shown, hashes: Callable[[Tensor], Tensor], ended: Tensor | None = None) -> None:
+        """Store outcome and state hash of the battles that a decision ended.
 
         Args:
-            after: what a step has under `next`.
-            hashes: called with `[B]` bool which end; returns `[B, 1]` int64 the hashes of their states.
-            ended: `[R]` int64 the battles that ended, where the host knows them.
+            after: the `next` entry of a step.
+            hashes: called with `[B]` bool, the battles that end; returns their state hashes, `[B, 1]` int64.
+            ended: `[R]` int64, the battles that ended, if known on the host.
         """
         if ended is not None and not len(ended):
             return
@@ -106,8 +106,11 @@ class Endings:
         self.running[rows] &= ~ends
 
     def narrow(self) -> Tensor | None:
-        """`[R]` int64 places of those that still run among those that are stepped, if at most half do: from now on
-        they alone are. Reads the host."""
+        """Step only running battles from now on, if at most half of the stepped ones run; copies data to the host.
+
+        Returns:
+            `[R]` int64 places of the running battles among those stepped before, or None if nothing changed.
+        """
         steps = self.running[self.rows]
         left = steps.nonzero()[:, 0]
         if len(left) == 0 or 2 * len(left) > len(steps):
@@ -116,7 +119,7 @@ class Endings:
         return left
 
 
-def called(
+def uncaptured(
     env: EchelonEnv,
     td: TensorDictBase,
     decide: Callable[[Any, int], object],
@@ -125,7 +128,7 @@ def called(
     narrow: Callable[[Tensor], tuple[EchelonEnv, TensorDictBase]] | None,
     in_leaves: bool,
 ) -> Iterator[None]:
-    """Decisions one after the other, without end; arguments as in `run_until_done`."""
+    """Yield after each decision, without end; arguments as in `run_until_done`."""
     battles = CalledBattles(env, td)
     for decision in itertools.count():
         shown: Any = dict(battles.leaves) if in_leaves else battles.current.copy()
@@ -134,7 +137,7 @@ def called(
         if played is not None:
             played(shown.set("next", battles.tensordict_after(shown)), endings.running.clone())
         ended = battles.ended(after)
-        endings.note(after, functools.partial(state_hashes, env.state), ended)
+        endings.store(after, functools.partial(state_hashes, env.state), ended)
         yield
         battles.restart(after, (), ended)
         if narrow is not None and (decision + 1) % DONE_CHECK_EVERY == 0 and (left := endings.narrow()) is not None:
@@ -149,14 +152,14 @@ def captured(
     endings: Endings,
     graph_key: Callable[[], Hashable | None],
 ) -> Iterator[None]:
-    """`called` as a CUDA graph, without an observer."""
+    """Yield after each decision, captured as a CUDA graph; it supports no `played` and no `narrow`."""
     battles, at_decision = StaticBattles(env, td), torch.zeros(1, dtype=torch.int64, device=env.device)
 
     def decide_and_step() -> None:
         observation = battles.current.copy()
         decide(observation, at_decision)
         after = battles.step(observation)
-        endings.note(after, lambda ends: state_hash(env.state)[:, None])
+        endings.store(after, lambda ends: state_hash(env.state)[:, None])
         battles.restart(after)
         at_decision.add_(1)
 
@@ -167,7 +170,7 @@ def captured(
 
 
 def state_hashes(state: State, which: Tensor) -> Tensor:
-    """`[B, 1]` int64 state hashes of the battles selected by `which [B]` bool; undefined for the others."""
+    """Return `[B, 1]` int64 state hashes of the battles selected by `which [B]` bool; undefined for the others."""
     if which.device.type != "cpu":
         return state_hash(state)[:, None]
     rows = which.nonzero()[:, 0]

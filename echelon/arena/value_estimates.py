@@ -1,4 +1,4 @@
-"""What the critics of the networks of a match think of recorded battles."""
+"""Value estimates of a match's networks for recorded battles."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from echelon.learn.models.actor_critic import ActorCritic, Critic
 
 
 @dataclass(frozen=True)
-class Followed:
+class RecordedTeams:
     """Recorded teams of one policy on one side."""
 
     critic: Critic
     at: Tensor
-    """`[K]` int64, their places among the teams of `StackedPolicies`."""
+    """`[K]` int64, indices of these teams among the teams of `StackedPolicies`."""
     rows: Tensor
-    """`[K]` int64, their rows of the batch."""
+    """`[K]` int64, rows of these teams in the batch."""
     others: Tensor
-    """`[K]` int64, the rows of their enemies, whose state a central critic reads."""
+    """`[K]` int64, rows of the enemy teams, whose state a central critic reads."""
     mechs: tuple[int, int]
-    """In a team, and in that of the enemy."""
+    """Numbers of mechs in the team and in the enemy team."""
 
 
 class ValueEstimates:
-    """Values of the teams of recorded battles that an `ActorCritic` commands.
+    """Value estimates for the teams of recorded battles that an `ActorCritic` commands.
 
-    A critic says its values in normalised units: what they were trained with is no part of a policy. Teams of other
-    policies have none.
+    The values are in the critic's normalised units, because a policy does not contain the normalisation of its
+    training. Teams of other policies have no values.
 
     Args:
-        stacked: the networks, which then keep their embeddings.
+        stacked: the networks; their embeddings are stored from now on.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ValueEstimates:
         count: int,
     ) -> None:
         self.battles, self.sizes, self.count = battles, sizes, count
-        self.followed: list[tuple[StackedPolicies, list[Followed]]] = []
+        self.followed: list[tuple[StackedPolicies, list[RecordedTeams]]] = []
         for decider in stacked:
             teams = [
                 followed
@@ -59,7 +59,7 @@ class ValueEstimates:
             if teams:
                 self.followed.append((decider, teams))
 
-    def _teams_of(self, policy: Stackable, decider: StackedPolicies, places: range, side: int) -> Followed | None:
+    def _teams_of(self, policy: Stackable, decider: StackedPolicies, places: range, side: int) -> RecordedTeams | None:
         rows = {position: decider.commanded[position] for position in places}
         own_rows = {row for row in rows.values() if row // self.count == side and row % self.count in self.battles}
         positions = [position for position, row in rows.items() if row in own_rows]
@@ -70,11 +70,13 @@ class ValueEstimates:
         enemy_rows = (team_rows + self.count) % (2 * self.count)
         assert isinstance(policy, ActorCritic)
         critic, sizes = copy.deepcopy(policy.critic).to(device), (self.sizes[side], self.sizes[1 - side])
-        return Followed(critic, torch.tensor(positions, device=device), team_rows, enemy_rows, sizes)
+        return RecordedTeams(critic, torch.tensor(positions, device=device), team_rows, enemy_rows, sizes)
 
     def __call__(self, observation: TeamObservation) -> Tensor:
-        """`[B, 2]` mean value over the living mechs of blue and of red, once the policies have decided; NaN of teams
-        that are not followed."""
+        """Return the mean value over the living mechs of blue and red, `[B, 2]`; call it after the policies decided.
+
+        Teams without an estimate have NaN.
+        """
         ego = observation.streams["ego"]
         values = ego.new_full((2 * self.count,), float("nan"), dtype=torch.float32)
         for decider, followed in self.followed:

@@ -1,4 +1,4 @@
-"""A policy that was made for a view of the environment (`versus`, `mechs`), as the policy of a team in a match."""
+"""Adapts a policy of a view of the environment (`versus`, `mechs`) to the team policy of a match."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from echelon.views.view import View
 
 Key = tuple[str, ...]
 VIEW, CARRIED, BEGUN = "view", "carried", "begun"
-"""Parts of the memory: what a view's `memory` holds; TorchRL's recurrent states; whether the battle has begun."""
+"""Parts of the memory: the view's `memory`, the recurrent states of TorchRL modules, and whether the battle started."""
 MASK = "action_mask"
 MECHS = "mechs"
-"""What the group of a policy is called whose keys have none."""
+"""Name of the group if a policy's keys contain none."""
 
 
 @dataclass(frozen=True)
 class ViewForm:
-    """Where a policy finds what it reads, and where it writes.
+    """The keys that a policy reads and writes.
 
     Args:
-        groups: what is exchanged with each group, whose rows are places in the team; a single group is the whole team.
-        is_grouped: keys begin with the name of a group, as those of `versus`; those of `mechs` do not.
+        groups: the form of each group; its rows are places in the team. A single group is the whole team.
+        is_grouped: True if keys begin with the group's name, as in `versus`; False as in `mechs`.
     """
 
     groups: Mapping[str, GroupForm]
@@ -49,11 +49,11 @@ class ViewForm:
         return any(form.is_discrete for form in self.groups.values())
 
     def key(self, group: str, name: str) -> Key:
-        """Where something of a group stands."""
+        """Return the key of a group's entry."""
         return (group, name) if self.is_grouped else (name,)
 
     def rows(self, group: str) -> slice | list[int]:
-        """The mechs of a group by their place in the team."""
+        """Return the places of a group's mechs in the team."""
         return slice(None) if len(self.groups) == 1 else list(self.groups[group].rows)
 
 
@@ -65,13 +65,13 @@ def form_of_view(env: EnvBase) -> ViewForm:
         raise ConfigError(f"env must be {limit}, got {type(env).__name__}")
     is_grouped = not isinstance(env, MechView)
     require(env.opponent is not None or not is_grouped, "env", limit, env)
-    expected = "a view of a whole team where the mechs of one are in several groups"
+    expected = "a view of a whole team if its mechs form several groups"
     require(env.partner is None or len(env.forms) == 1, "env", expected, env)
     return ViewForm(env.forms, is_grouped, env.observation_dtype)
 
 
 def form_of_keys(policy: object) -> ViewForm | None:
-    """The form that the keys of a TensorDict module tell; None for a policy of a team, and for one without keys."""
+    """Derive the form from the keys of a TensorDict module; None for a team policy or a policy without keys."""
     reads, writes = (keys_of(policy, name) for name in ("in_keys", "out_keys"))
     action_keys = [key for key in writes if key[-1] == "action"]
     if not reads or not action_keys:
@@ -79,7 +79,7 @@ def form_of_keys(policy: object) -> ViewForm | None:
     names = [key[0] for key in action_keys if len(key) == 2]
     if len(names) > 1:
         groups = ", ".join(names)
-        hint = "tell which mechs of a team they are by env=, a view of one team, or give the policy of one team alone"
+        hint = "pass env=, a view of one team with these groups, or a policy of one group"
         raise ConfigError(f"the policy acts for the groups {groups}: {hint}")
     prefix = tuple(names)
     observed = [key[len(prefix) :] for key in reads if key[: len(prefix)] == prefix]
@@ -92,7 +92,7 @@ def form_of_keys(policy: object) -> ViewForm | None:
 
 
 def keys_of(policy: object, name: str) -> list[Key]:
-    """`in_keys` or `out_keys` of a module, each as a tuple; none where it has no such list."""
+    """Return `in_keys` or `out_keys` of a module, each as a tuple; empty if it has no such list."""
     keys = getattr(policy, name, None)
     if not isinstance(keys, list | tuple):
         return []
@@ -100,7 +100,7 @@ def keys_of(policy: object, name: str) -> list[Key]:
 
 
 def carried_spec(policy: object) -> dict[Key, Any]:
-    """The recurrent states of TorchRL's modules within a policy (`make_tensordict_primer`), by key, of one mech."""
+    """Return the specs of one mech's recurrent states in TorchRL modules (`make_tensordict_primer`), by key."""
     if not isinstance(policy, nn.Module):
         return {}
     specs: dict[Key, Any] = {}
@@ -115,12 +115,12 @@ def carried_spec(policy: object) -> dict[Key, Any]:
 
 
 class ViewPolicy:
-    """A policy of a team, made of one that reads and writes what a view shows and takes.
+    """A team policy that wraps a policy with the keys of a view.
 
-    Discrete actions are told by their dtype: int64 `[B, k]` are rows of `echelon.env.discrete.ACTIONS`.
+    Discrete actions are recognised by their dtype: int64 `[B, k]` are rows of `echelon.env.discrete.ACTIONS`.
 
     Args:
-        policy: any callable on the TensorDicts of that view, such as a TorchRL module.
+        policy: any callable on the view's TensorDicts, such as a TorchRL module.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ViewPolicy:
         self.table = action_table(config.comm_dim, device)
 
     def memory_spec(self) -> Composite:
-        """What the policy remembers of one mech, and whether its battle has begun."""
+        """Return the spec of the policy's memory of one mech, and of whether its battle has started."""
         spec = Composite({BEGUN: Unbounded((1,), device="cpu", dtype=torch.float32)})
         remembered = {group: form.memory.clone() for group, form in self.form.groups.items() if form.has_memory}
         if remembered:
@@ -153,7 +153,7 @@ class ViewPolicy:
         return team
 
     def _real(self, decided: TensorDictBase, key: Key) -> Tensor:
-        """The action under a key, `[B, k, D]`, within [-1, 1]."""
+        """Return the action of a key as a continuous action, `[B, k, D]`, clamped to [-1, 1]."""
         action = decided.get(key, None)
         require(action is not None, "what the policy wrote", f"the entry {key}", list(decided.keys()))
         if not action.is_floating_point():
@@ -161,7 +161,7 @@ class ViewPolicy:
         return action.to(torch.float32).clamp(-1, 1)
 
     def _own(self, group: str, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
-        """What a group is shown of its mechs, batch `[B, k]`."""
+        """Return the observation of a group's mechs, batch `[B, k]`."""
         form = self.form.groups[group]
         streams = team.get("observation").select(*STREAMS)
         td = {"observation": FlatObservation.of(streams, self.form.dtype) if form.is_flat else streams}
@@ -173,7 +173,7 @@ class ViewPolicy:
         return TensorDict(td, team.batch_size, device=team.device)[:, self.form.rows(group)]
 
     def _shown(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
-        """As `echelon.versus` shows it, batch `[B]`, or `echelon.mechs`, batch `[B, A]`."""
+        """Return the observation as in `echelon.versus`, batch `[B]`, or `echelon.mechs`, batch `[B, A]`."""
         by_group = {group: self._own(group, team, memory) for group in self.form.groups}
         mech: int | slice = 0 if self.form.is_grouped else slice(None)
         if self.form.is_grouped:
@@ -187,7 +187,7 @@ class ViewPolicy:
         return td
 
     def _remembered(self, memory: TensorDictBase, decided: TensorDictBase) -> TensorDictBase:
-        """The memory for the next decision; what the policy did not write stays."""
+        """Return the memory for the next decision; entries that the policy did not write stay unchanged."""
         new = memory.clone()
         new.set(BEGUN, torch.ones_like(memory.get(BEGUN)))
         for key in self.carried:
@@ -202,19 +202,19 @@ class ViewPolicy:
 
 
 def check_policy(policy: Any) -> None:
-    """Refuse what is no policy of a team or of a view."""
+    """Reject objects that are neither a team policy nor a policy of a view."""
     if not is_policy(policy):
         description = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
         raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {description}")
 
 
 def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
-    """A policy as that of a team.
+    """Convert a policy to a team policy.
 
     Args:
-        policy: a TensorDict module, or any callable: of a view where `env` is given or its keys tell so, else a policy
-            of a team (`echelon.views.group_policy.TeamPolicy`).
-        env: the view it was trained in, transformed or not; None where its keys tell enough.
+        policy: a TensorDict module or any callable. It is a policy of a view if `env` is given or its keys say so, else
+            a team policy (`echelon.views.group_policy.TeamPolicy`).
+        env: the view it was trained in, possibly transformed; None if its keys suffice.
     """
     check_policy(policy)
     form = form_of_keys(policy) if env is None else form_of_view(env)

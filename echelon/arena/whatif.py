@@ -1,9 +1,8 @@
-"""What decided a battle: how often it is won from each of its moments, and what each mech was worth then, by playing on
-from copies of the moment with fresh chance.
+"""What-if analysis of a battle: win rates from each of its moments, and the value of each mech.
 
-The win rate of the branches from a moment estimates its value, without a critic; what it becomes when a mech does
-otherwise is a counterfactual baseline as in COMA (Foerster et al. 2018) and in difference rewards (Wolpert and Tumer
-2002).
+Copies of a moment are played on with other random numbers. The win rate of these branches estimates the moment's value
+without a critic. The change of the win rate when a mech acts differently is a counterfactual baseline as in COMA
+(Foerster et al. 2018) and in difference rewards (Wolpert and Tumer 2002).
 """
 
 from __future__ import annotations
@@ -47,48 +46,48 @@ from echelon.runtime.files import FileError, expect
 from echelon.runtime.limits import ANY, Limits, check_number, path_text
 
 BRANCHES, EVERY = 32, 4
-"""Branches from a moment, and decisions between two moments."""
+"""Branches per moment, and decisions between two moments."""
 MOST_BRANCHES = 10**5
 SHARE = {Winner.BLUE: 1.0, Winner.RED: 0.0, Winner.DRAW: 0.5}
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """How a battle goes on from its moments."""
+    """Win rates of a battle from each of its moments."""
 
     blue: str
-    """Name of its commander."""
+    """Name of blue's commander."""
     red: str
-    """Name of its commander."""
+    """Name of red's commander."""
     seed: int
-    """Of the battle."""
+    """Seed of the battle."""
     result: BattleResult
-    """Of the battle itself."""
+    """Result of the battle itself."""
     decision_s: float
-    """Length of a decision."""
+    """Length of a decision in seconds."""
     branches: int
-    """Battles from each moment."""
+    """Number of branches from each moment."""
     moments: TensorDict
-    """Batch `[K]`: `decision` int64, and `blue`, the share of the branches from before it that blue wins (a draw counts
-    half), with the ends `low` and `high` of its 95 % interval. The last row is the end of the battle itself."""
+    """Batch `[K]`: `decision` int64, and `blue`, blue's win rate in the branches from before it (a draw counts half),
+    with its 95 % interval, `low` and `high`. The last row is the end of the battle itself."""
     mechs: TensorDict
-    """Batch `[N]`, blue first; empty where `at_s` was not given: by name of what a mech does otherwise the difference
-    that it makes to blue's share, `difference`, and the ends of its 95 % interval, `low` and `high`."""
+    """Batch `[N]`, blue first; empty without `at_s`. For each intervention, by name: the change of blue's win rate,
+    `difference`, with its 95 % interval, `low` and `high`."""
     deaths: TensorDict
-    """Batch `[D]` of the battle's deaths in their order, empty where they were not asked for: `mech`, blue first; `s`,
-    the time of the decision in which it died; and what blue's share changes by if it is whole again before that
-    decision, `difference`, `low` and `high` as in `mechs`."""
+    """Batch `[D]`, the deaths of the battle in order; empty unless requested: `mech`, blue first; `s`, the time of the
+    decision in which it died; and the change of blue's win rate if the mech is fully repaired before that decision:
+    `difference`, `low` and `high` as in `mechs`."""
     at_s: float | None = None
-    """When the mechs did otherwise, s."""
+    """Time of the interventions in seconds."""
 
     def swings(self, count: int = 3) -> list[tuple[float, float, float]]:
-        """The spans of time in which blue's share moved most: begin and end, s, and by how much."""
+        """Return the time spans with the largest changes of blue's win rate: start and end in seconds, and change."""
         shares, times = self.moments["blue"].tolist(), (self.moments["decision"] * self.decision_s).tolist()
         steps = [(times[k], times[k + 1], shares[k + 1] - shares[k]) for k in range(len(times) - 1)]
         return sorted(steps, key=lambda step: -abs(step[2]))[:count]
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values; times in s."""
+        """Return JSON values; times are in seconds."""
         names = ("blue", "low", "high")
         rows = zip(self.moments["decision"].tolist(), *(self.moments[name].tolist() for name in names), strict=True)
         mechs = {name: {key: leaf.tolist() for key, leaf in leaves.items()} for name, leaves in self.mechs.items()}
@@ -108,17 +107,17 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class BattleSetup:
-    """A battle that was played, or is to be."""
+    """A recorded battle, or one to play."""
 
     config: EnvConfig
     blue: str
     red: str
-    """Names of commanders, as `resolve` takes them."""
+    """Names of commanders, as in `resolve`."""
     seed: int
     end: tuple[str, str, int] | None = None
-    """Winner, reason and number of decisions that a replay tells."""
+    """Winner, reason and number of decisions according to a replay."""
     commands: np.ndarray | None = None
-    """What packs were told, as a replay keeps it."""
+    """Recorded orders to packs, as in a replay."""
 
 
 def whatif(
@@ -138,26 +137,29 @@ def whatif(
     log: str | os.PathLike[str] | None = None,
     on_progress: Callable[[float, int], object] = lambda done, of: None,
 ) -> WhatIf:
-    """Play a battle again, then on from its moments with fresh chance, and count who wins.
+    """Replay a battle, play on from its moments with other random numbers, and count the wins.
 
     Args:
         battle: a replay, or its file; or the config of a battle between the commanders named `blue` and `red`.
-        index: which battle of the replay.
-        blue, red, seed: of a battle that is no replay's.
+        index: index of the battle in the replay.
+        blue, red, seed: commanders and seed of a battle given by a config.
         every: decisions between two moments.
         branches: battles from each moment.
-        at_s: seconds after which each mech does otherwise in turn, with the same chance in every turn; by default none
-            does.
-        interventions: what the mechs do or are then; `follow_order` is left out where none has an order.
-        deaths: also count what each death cost its team.
-        device, batch: where, by default a GPU if there is one, and battles at once.
-        log: a file that keeps who won each branch, so that the same call goes on where another one was killed. What it
-            holds of another call is dropped.
-        on_progress: called now and then with the number of branches played, and of all.
+        at_s: time in seconds of the interventions on each mech in turn, with the same random numbers in every turn; by
+            default there are none.
+        interventions: the interventions; `follow_order` is skipped if no mech has an order.
+        deaths: whether to compute the cost of each death.
+        device, batch: the device, by default a GPU if there is one, and the number of simultaneous battles.
+        log: a file that stores the winner of each branch, so that the same call resumes after a kill. Entries of other
+            calls are dropped.
+        on_progress: called repeatedly with the number of branches played and the total.
+
+    Returns:
+        The win rates.
 
     Raises:
-        ConfigError: an argument out of range.
-        FileError: no such file or commander, or one that no longer plays the battle of the replay.
+        ConfigError: if an argument is out of range.
+        FileError: if a file or commander does not exist, or the battle of the replay cannot be reproduced.
     """
     options = WhatIfOptions(every, branches, at_s, tuple(interventions), deaths)
     setup = (
@@ -169,7 +171,7 @@ def whatif(
 
 @dataclass(frozen=True)
 class WhatIfOptions:
-    """What is counted of a battle, see `whatif`."""
+    """The options of `whatif`."""
 
     every: int
     branches: int
@@ -187,7 +189,7 @@ class WhatIfOptions:
 
 
 Turn = tuple[Moment, int, Intervention | None]
-"""Where branches begin, and which mech does what from there on."""
+"""The start of branches, and the mech and its intervention."""
 
 
 def count_wins(
@@ -198,7 +200,7 @@ def count_wins(
     log: Path | None,
     on_progress: Callable[[float, int], object],
 ) -> WhatIf:
-    """`whatif`, of a battle in an arena that knows its commanders."""
+    """Run `whatif` for a battle in an arena with its commanders."""
     decision_s = known.config.rules.decision_s
     at_decision = None if options.at_s is None else int(options.at_s / decision_s)
     died = deaths_of(arena, origin, known) if options.deaths else []
@@ -238,7 +240,7 @@ def count_wins(
 
 
 def interventions_at(moment: Moment, requested: Sequence[Intervention]) -> tuple[Intervention, ...]:
-    """Those of `requested` that can make a difference from a moment on: none follows an order where none has one."""
+    """Return the `requested` interventions that can have an effect; `follow_order` needs an order."""
     return tuple(name for name in requested if name != "follow_order" or has_order(moment))
 
 
@@ -250,8 +252,8 @@ def play_turns(
     log: Path | None,
     on_progress: Callable[[float, int], object],
 ) -> Tensor:
-    """`[len(turns), branches]`: blue's share of each branch, those that `log` knows not played again."""
-    # Its own seed, so that the first branches of more are those of fewer.
+    """Return blue's score in each branch, `[len(turns), branches]`; branches in `log` are not played again."""
+    # The seeds depend only on the battle, so a larger number of branches starts with the same ones.
     chances = noise.battle_seeds(origin.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
     head = [arena.config.signature(), *origin, arena.compute, arena.processor]
@@ -273,7 +275,7 @@ def play_turns(
 
 
 def deaths_of(arena: BatchArena, origin: Battle, known: BattleSetup) -> list[tuple[int, int]]:
-    """The mech and the decision of each death of a battle, in their order."""
+    """Return the mech and the decision of each death of a battle, in order."""
     recorder = Recorder([0])
     arena.play([origin], recorder)
     table = recorder.finish([known.blue], [known.red]).battles[0].deaths
@@ -283,7 +285,7 @@ def deaths_of(arena: BatchArena, origin: Battle, known: BattleSetup) -> list[tup
 
 
 def of_replay(battle: Any, index: int) -> BattleSetup:
-    """The battle of a replay."""
+    """Return the setup of a recorded battle."""
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     number = whole_within("index", index, Limits(0, len(replay.battles) - 1))
     recorded = replay.battles[number]
@@ -293,20 +295,20 @@ def of_replay(battle: Any, index: int) -> BattleSetup:
         try:
             commander_of(name)
         except FileError as error:
-            raise FileError(f"battle {number + 1} cannot be forked, as its commanders play it again: {error}") from None
+            raise FileError(f"battle {number + 1} cannot be forked without its commanders: {error}") from None
         has_commands = recorded.commands is not None or mechs_of(name) == name
-        expect(has_commands, f"battle {number + 1}", "with the orders of its commander, to be played again", "none")
+        expect(has_commands, f"battle {number + 1}", "recorded with the orders of its commander", "none")
     names = recorded.about["blue"], recorded.about["red"]
     return BattleSetup(env_from_json(replay.about["env"]), *names, recorded.about["seed"], end, recorded.commands)
 
 
 def commander_of(name: str) -> Commander:
-    """What plays the mechs of a team that a replay names."""
+    """Resolve the commander of a team's mechs from its name in a replay."""
     return resolve(mechs_of(name))
 
 
 def arena_of(known: BattleSetup, settings: ArenaConfig, *others: BattleSetup) -> tuple[BatchArena, Battle]:
-    """An arena whose policies are the commanders of a battle, and of others; and the battle itself."""
+    """Create an arena with the commanders of a battle and of further setups; return it and the battle."""
     blue, red, *others_used = (commander_of(name) for setup in (known, *others) for name in (setup.blue, setup.red))
     policies = {
         commander.id: commander.policy(known.config, settings.device) for commander in (blue, red, *others_used)
@@ -318,23 +320,23 @@ def arena_of(known: BattleSetup, settings: ArenaConfig, *others: BattleSetup) ->
 
 
 def check_time(at_s: float, result: BattleResult, known: BattleSetup) -> None:
-    """Refuse a time at which no decision of the battle can be other."""
+    """Reject a time at which the battle has no decision."""
     last_s = (result.decisions - 1) * known.config.rules.decision_s
     check_number("at_s", at_s, Limits(0.0, last_s, "s, within the battle"))
 
 
 def check_same(known: BattleSetup, result: BattleResult) -> None:
-    """Raise `FileError` where a battle that was played again is not the one that was recorded."""
+    """Raise `FileError` if the replayed battle ends differently from the recorded one."""
     replayed = result.winner.name.lower(), result.reason.name.lower(), result.decisions
     template = "{} by {} after {} decisions"
     is_same = known.end is None or known.end == replayed
     recorded = template.format(*known.end or replayed)
     limit = f"{known.blue} against {known.red}, seed {known.seed}, to end as recorded: {recorded}"
-    expect(is_same, "the battle played again", limit, template.format(*replayed))
+    expect(is_same, "the replayed battle", limit, template.format(*replayed))
 
 
 def lane_of(moments: Sequence[Moment], shares: Tensor, result: BattleResult) -> TensorDict:
-    """`WhatIf.moments`, from the share of blue in each branch, `[K - 1, branches]`, and from how the battle ended."""
+    """Build `WhatIf.moments` from blue's score in each branch, `[K - 1, branches]`, and the battle's result."""
     share = SHARE[result.winner]
     intervals = torch.tensor([win_rate_interval(row) for row in shares.tolist()] + [(share, share)])
     decision = torch.tensor([moment.decision for moment in moments] + [result.decisions])
@@ -344,9 +346,9 @@ def lane_of(moments: Sequence[Moment], shares: Tensor, result: BattleResult) -> 
 
 
 def differences(changes: Tensor, interventions: Sequence[str], alive: Tensor) -> dict[str, TensorDict]:
-    """`WhatIf.mechs`, from what blue's share changes by in each branch, `[len(interventions) * N, branches]`.
+    """Build `WhatIf.mechs` from the changes of blue's score per branch, `[len(interventions) * N, branches]`.
 
-    A mech that is dead, `alive [N]` bool, changes exactly nothing.
+    Dead mechs, by `alive [N]` bool, have exactly 0.
     """
     columns = intervals(changes.unflatten(0, (len(interventions), -1)))
     columns = {name: torch.where(alive.to(leaf.device), leaf, 0.0) for name, leaf in columns.items()}
@@ -358,10 +360,10 @@ def differences(changes: Tensor, interventions: Sequence[str], alive: Tensor) ->
 
 
 def intervals(changes: Tensor) -> dict[str, Tensor]:
-    """Mean and 95 % interval of changes `[..., branches]` of blue's share, each within -1 .. 1, see `adjusted_wald`.
+    """Return mean and 95 % interval of changes of blue's score, `[..., branches]` in -1 .. 1, see `adjusted_wald`.
 
-    Without its two further branches an interval over branches of which none changed would have no width, though one
-    battle in a hundred may change.
+    Its two additional values give the interval a width even if no branch changed, because one battle in a hundred might
+    still change.
     """
     mean = changes.mean(-1)
     ends = [adjusted_wald(branches, -1.0, 1.0) for branches in changes.reshape(-1, changes.shape[-1]).tolist()]

@@ -23,7 +23,7 @@ Frame = dict[str, Any]
 the battle ended in this decision, and whether blue, red or nobody won it."""
 
 
-class Film:
+class FrameBuffer:
     """The last decisions of the first battle of a batch. `keep` reads nothing on the host, so a CUDA graph may hold it.
 
     Args:
@@ -67,7 +67,7 @@ def frames_of(arrays: dict[str, np.ndarray], sim_model: SimModel, is_red: bool, 
     """What was kept, decision by decision.
 
     Args:
-        arrays: as `Film.read` returns it.
+        arrays: as `FrameBuffer.read` returns it.
         is_red: whose reports they are.
         names: of all mechs, blue's first.
     """

@@ -24,7 +24,7 @@ NUM_DRIVEN = Act.SORT_CLOSEST
 
 
 @dataclass(frozen=True)
-class Stick:
+class Joystick:
     """What a mech is told to do until it is told something else."""
 
     battle: int
@@ -70,11 +70,13 @@ class Stick:
         return (wrap_angle(yaw_error) / (sim_model.roster.yaw_rate[mech] * sim_model.rules.decision_s)).clamp(-1.0, 1.0)
 
 
-def read_stick(drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]) -> Stick:
-    """The stick that a line means.
+def read_joystick(
+    drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]
+) -> Joystick:
+    """Parse a `drive` message to a `Joystick`.
 
     Args:
-        drive: a mapping with `mech`, the name of one's own; further those of `FIELDS` that are not as `Stick` has them.
+        drive: a mapping with `mech`, the name of an own mech, and those of `FIELDS` that differ from the defaults.
         batch: how many battles there are.
         own, enemies: names of the mechs of the team and of the other.
         size: vox, the map along x and y.
@@ -99,4 +101,4 @@ def read_stick(drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str
     require(isinstance(vent, bool), "drive.vent", "true or false", vent)
     is_enemy = target is None or (isinstance(target, str) and target in enemies)
     require(is_enemy, "drive.target", f"one of {', '.join(enemies)}", target)
-    return Stick(battle, mech, **axes, turn=turn, face=face, fire=tuple(fire), vent=vent, target=target)
+    return Joystick(battle, mech, **axes, turn=turn, face=face, fire=tuple(fire), vent=vent, target=target)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.command.joystick import NUM_DRIVEN, Stick, read_stick
+from echelon.command.joystick import NUM_DRIVEN, Joystick, read_joystick
 from echelon.command.reply import order_row, read_reply
 from echelon.command.report import Report, in_words, reports
 from echelon.env.observation.layout import GROUPS
@@ -52,9 +52,9 @@ class CommandPort:
         """By battle, whether its first one has ended."""
         self.winners: list[str | None] = [None] * count
         """By battle who won its first one: `own`, `enemy`, `nobody`, or None while it goes on."""
-        self.stick: Stick | None = None
+        self.stick: Joystick | None = None
         """What drives one mech in place of its policy; None: nobody drives."""
-        view.drives = self._driven
+        view.override_actions = self._driven
 
     @property
     def num_packs(self) -> int:
@@ -112,7 +112,7 @@ class CommandPort:
         """Drive one mech until this is called again; the actions of all others stay those of their policy.
 
         Args:
-            drive: as `echelon.command.joystick.read_stick` reads it; None lets go.
+            drive: as `echelon.command.joystick.read_joystick` reads it; None lets go.
 
         Raises:
             ConfigError: one line that says what would be right; then nothing changes.
@@ -120,7 +120,7 @@ class CommandPort:
         if drive is None:
             self.stick = None
             return
-        stick = read_stick(drive, self.view.num_envs, *self._teams_of(drive), self.view.config.world.size[:2])
+        stick = read_joystick(drive, self.view.num_envs, *self._teams_of(drive), self.view.config.world.size[:2])
         require(self._lives(stick), "drive.mech", "one that lives", stick.mech)
         self.stick = stick
 
@@ -142,11 +142,11 @@ class CommandPort:
         yaw = float(self.view.env.state.mechs.yaw[battle, mech])
         return {"battle": battle, "mech": self.stick.mech, "facing_deg": round(math.degrees(yaw), 1)}
 
-    def _index(self, stick: Stick) -> int:
+    def _index(self, stick: Joystick) -> int:
         """The place of the driven mech among all."""
         return self.view.env.agent_names.index(stick.mech)
 
-    def _lives(self, stick: Stick) -> bool:
+    def _lives(self, stick: Joystick) -> bool:
         return bool(self.view.env.state.mechs.alive[stick.battle, self._index(stick)])
 
     def _driven(self, action: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Battles as data for imitation and offline learning: what every mech observed, did and was paid, in one file.
+"""Battles as data for imitation and offline learning: every mech's observations, actions and rewards in one file.
 
-`arena.py dataset` writes such a file, and `open_dataset` maps it into memory: nothing is copied until it is used, and
-nothing in it is executed. (`TensorDict.load_memmap` would unpickle what a stranger put into a folder; this is
-safetensors, whose header is checked first.)
+`arena.py dataset` writes such a file, and `open_dataset` maps it into memory: data is read only when it is used, and
+nothing in the file is executed. (`TensorDict.load_memmap` would unpickle untrusted files. This format is safetensors,
+whose header is validated first.)
 
 >>> dataset = open_dataset("hard.safetensors")
 >>> buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=256)
@@ -52,30 +52,30 @@ from echelon.views.view import ObservationForm
 
 SCHEMA, VERSION = "echelon-dataset", 1
 CLAIMS = "claims"
-"""The entry of the metadata that says everything but the numbers, as JSON."""
+"""Key of the metadata, a JSON object that describes the file."""
 MOST_BYTES = 1 << 44
 MOST_COLUMNS = 4096
 LONGEST_NAME = 4096
-"""Letters of a commander's name, which may be the path of a checkpoint."""
+"""Maximum length of a commander's name, which may be the path of a checkpoint."""
 ROWS, BATTLES = "rows", "battles"
 DRIVEN = "driven"
-"""Of a group: which mechs somebody drove in place of their policy."""
+"""Column of a group that marks mechs driven by a person instead of their policy."""
 UNSAID = (DRIVEN, *(f"{group}/action" for group in COMMAND.values()))
-"""How columns end that are zero where nobody says anything: no commander, and no driver."""
+"""Suffixes of columns that are zero without a commander or a driver."""
 KINDS = {torch.float32: "F32", torch.int64: "I64", torch.int8: "I8", torch.bool: "BOOL"}
-"""Types as safetensors calls them."""
+"""Names of dtypes in safetensors."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One number, or some, of every row or every battle."""
+    """The dtype of a column, and the shape of one row."""
 
     dtype: torch.dtype
     shape: tuple[int, ...] = ()
 
 
 def columns(config: EnvConfig) -> dict[str, Column]:
-    """What a file holds of battles of `config`, by name: `rows/...` of each decision, `battles/...` of each battle."""
+    """Return the columns of a file for battles of `config`: `rows/...` per decision, `battles/...` per battle."""
     sizes = dict(zip(GROUPS, (len(config.blue), len(config.red)), strict=True))
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), info=False, has_commanders=True)
     observation, orders = specs.observation(), specs.commanders
@@ -114,18 +114,18 @@ def columns(config: EnvConfig) -> dict[str, Column]:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Battles, one after another, in memory that maps their file; use `open_dataset` to create one.
+    """Battles, one after another, memory-mapped from their file; use `open_dataset` to create one.
 
-    `rows [R]`, one a decision, have the keys of `echelon.teams`: for either group `(group, "observation", stream)`,
+    `rows [R]`, one per decision, have the keys of `echelon.teams`: for either group `(group, "observation", stream)`,
     `(group, "mask")` (alive), `(group, "action") [R, A, D]` and `("next", group, "reward") [R, A, 1]`, and at the root
     `("next", "done")`, `("next", "terminated")`, `("next", "truncated")` and `is_init`, `[R, 1]`, and `battle [R]`
-    int64, the trajectory.
+    int64, the trajectory's index.
 
-    With orders (`EnvConfig.command`) they have besides, as `EchelonEnv` does, the stream `order`, `(group, "driven")
-    [R, A]` bool, and the groups `blue_command` and `red_command`, whose `action [R, P, D]` is zero where nobody spoke.
+    With orders (`EnvConfig.command`) rows also have, as in `EchelonEnv`, the stream `order`, `(group, "driven") [R, A]`
+    bool, and the groups `blue_command` and `red_command`, whose `action [R, P, D]` is zero without a commander.
 
-    `battles [N]` tell `seed`, `decisions`, `winner`, `reason`, `score [N, 2]`, `telemetry [N, 16, 16]`, what was last
-    observed, `("last", group, ...)`, and `commander [N, 2]`: who commanded blue and red, an index of `commanders`.
+    `battles [N]` have `seed`, `decisions`, `winner`, `reason`, `score [N, 2]`, `telemetry [N, 16, 16]`, the last
+    observation `("last", group, ...)`, and `commander [N, 2]`, the indices of blue and red in `commanders`.
     """
 
     config: EnvConfig
@@ -134,17 +134,18 @@ class Dataset:
     battles: TensorDict
 
     def __len__(self) -> int:
-        """R, the number of rows."""
+        """Return R, the number of rows."""
         return len(self.rows)
 
     def transitions(self, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
-        """Copies of all rows, `size` at a time, with what was observed after them, ready for `ReplayBuffer.extend`.
+        """Yield copies of all rows with their next observations, `size` at a time, for `ReplayBuffer.extend`.
 
-        Beside the keys of `rows` they have `("next", group, "observation")` and `mask`, of the battle's true last
-        observation where it is done, `telemetry [n, 16, 16]`, and `(group, "commander") [n, A]` int64.
+        In addition to the keys of `rows` they have `("next", group, "observation")` and `mask` (for a done battle, its
+        last observation), `telemetry [n, 16, 16]`, and `(group, "commander") [n, A]` int64.
 
         Args:
             observation: `flat`, a vector `[n, A, F]`, or `structured`, streams by name, as in `echelon.versus`.
+            size: rows at a time.
         """
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
@@ -164,7 +165,7 @@ class Dataset:
             yield batch
 
     def mechs_of(self, commander: str, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
-        """What the living mechs of a commander observed and did, for imitation: one row a mech and decision.
+        """Yield observations and actions of a commander's living mechs, for imitation: a row per mech and decision.
 
         Yields `observation [n, F]` (or streams), `action [n, D]` and `battle [n]`, from `size` decisions at a time.
         """
@@ -182,7 +183,7 @@ class Dataset:
 
 
 def as_form(team: TensorDictBase, observation: ObservationForm) -> TensorDictBase:
-    """`team`, of which the observation is made flat, if it should be."""
+    """Return `team`, with flat observations if requested."""
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
     if observation == "flat":
         team["observation"] = FlatObservation.of(team["observation"])
@@ -192,8 +193,16 @@ def as_form(team: TensorDictBase, observation: ObservationForm) -> TensorDictBas
 def open_dataset(path: Path | str) -> Dataset:
     """Map a file of battles into memory.
 
-    Its header, and where battles begin and end, are checked; observations, actions and rewards are not read before
-    they are used.
+    The header and the ends of battles are validated; observations, actions and rewards are read when they are used.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The battles.
+
+    Raises:
+        FileError: if the file is invalid.
     """
     path = Path(path)
     with open_file(path, MOST_BYTES) as file:
@@ -211,7 +220,7 @@ def open_dataset(path: Path | str) -> Dataset:
 
 
 def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
-    """What a file says of its battles: their config, and the names of those who fought."""
+    """Return the config and the commanders' names in a file's metadata."""
     claims: Any = parse_json(name, text.encode())
     check_schema(name, claims, SCHEMA, VERSION)
     env, commanders = claims.get("env"), claims.get("commanders")
@@ -224,7 +233,7 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
 
 
 def as_written(header: Header, expected: dict[str, Column]) -> dict[str, Column]:
-    """`expected`, without the streams that the version lacked that wrote the file, and with its widths of streams."""
+    """Return `expected` without streams that the file's version lacked, and with the file's widths of streams."""
     columns = {}
     for key, column in expected.items():
         if "/observation/" in key:
@@ -238,10 +247,10 @@ def as_written(header: Header, expected: dict[str, Column]) -> dict[str, Column]
 
 
 def check_columns(name: str, header: Header, expected: dict[str, Column]) -> None:
-    """All columns, no others, of one length each kind."""
+    """Check that the file has exactly the expected columns, of one length per table."""
     if header.tensors.keys() != expected.keys():
         differing = sorted(header.tensors.keys() ^ expected.keys())[0]
-        raise FileError(f"{name}: tensor {differing} must {'be absent' if differing in header.tensors else 'be there'}")
+        raise FileError(f"{name}: tensor {differing} must {'be absent' if differing in header.tensors else 'exist'}")
     lengths = {table: header.tensors[key][1][:1] for table, key in ((ROWS, "rows/battle"), (BATTLES, "battles/seed"))}
     for key, column in expected.items():
         want = (KINDS[column.dtype], (*lengths[key.partition("/")[0]], *column.shape))
@@ -250,23 +259,23 @@ def check_columns(name: str, header: Header, expected: dict[str, Column]) -> Non
 
 
 def check_battles(name: str, tensors: dict[str, Tensor], commanders: int) -> None:
-    """Rows are those of one battle after another, and each ends once, at its last decision."""
+    """Check that rows are ordered by battle, and that each battle is done exactly at its last decision."""
     decisions, battle_of_row = tensors["battles/decisions"], tensors["rows/battle"]
     if bool((decisions < 1).any()) or int(decisions.double().sum()) != len(battle_of_row):
-        raise FileError(f"{name}: decisions must be positive and {len(battle_of_row)} in all, the rows")
+        raise FileError(f"{name}: decisions must be positive and add up to {len(battle_of_row)}, the number of rows")
     if not torch.equal(battle_of_row, torch.repeat_interleave(torch.arange(len(decisions), device="cpu"), decisions)):
-        raise FileError(f"{name}: rows must be those of battle 0, 1, ... {len(decisions) - 1} in order")
+        raise FileError(f"{name}: rows must be ordered by battle, 0 to {len(decisions) - 1}")
     ends = torch.zeros(len(battle_of_row), dtype=torch.bool, device="cpu")
     ends[decisions.cumsum(0) - 1] = True
     if not torch.equal(tensors["rows/next/done"][:, 0], ends):
-        raise FileError(f"{name}: done must be true in the last row of a battle, and in no other")
+        raise FileError(f"{name}: done must be true exactly in the last row of each battle")
     index = tensors["battles/commander"]
     if bool((index < 0).any() or (index >= commanders).any()):
         raise FileError(f"{name}: commander must be 0..{commanders - 1}, got {int(index.min())}..{int(index.max())}")
 
 
 def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
-    """The columns of one part as a TensorDict, a group's mechs as a second batch dimension."""
+    """Return the columns of one table as a TensorDict, with a group's mechs as a second batch dimension."""
     values = {key.partition("/")[2]: value for key, value in tensors.items() if key.startswith(f"{part}/")}
     td = TensorDict({tuple(key.split("/")): value for key, value in values.items()}, [count])
     for parent in (td, td.get("next", None), td.get("last", None)):
@@ -278,16 +287,16 @@ def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
 
 
 class DatasetWriter:
-    """A sink of `BatchArena.play` that keeps what is played, battle after battle, and writes it when it is left.
+    """A sink of `BatchArena.play` that stores battles and writes them to a file at the exit of its context.
 
-    Columns grow in files of a hidden folder beside `path`. Without an error they become one file there; after an
-    error, an interrupt or a full disk nothing is left.
+    Columns are collected in files of a hidden folder beside `path`, and joined at the end. After an error, an interrupt
+    or a full disk no file is left.
 
         with DatasetWriter(path, env, names) as writer:
             for start in range(0, len(battles), arena.settings.batch):
                 arena.play(battles[start : start + arena.settings.batch], sink=writer)
 
-    In memory there is one batch: about 5 kB for each mech and decision.
+    It keeps one batch in memory: about 5 kB per mech and decision.
     """
 
     def __init__(self, path: Path, config: EnvConfig, commanders: Sequence[str]) -> None:
@@ -311,7 +320,7 @@ class DatasetWriter:
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    # What an arena tells its sink
+    # Interface of a sink
 
     def begin(self, battles: Sequence[Battle]) -> None:
         self._battles = battles
@@ -346,7 +355,7 @@ class DatasetWriter:
         self.lengths[BATTLES] += len(self._battles)
 
     def _of_battles(self, outcome: TensorDictBase) -> dict[str, Tensor]:
-        """Columns of the battles of this batch."""
+        """Return the columns of the battles in this batch."""
         index = {name: number for number, name in enumerate(self.commanders)}
         values = {name: outcome[name][:, 0] for name in ("decisions", "winner", "reason")}
         return {
@@ -359,7 +368,7 @@ class DatasetWriter:
         }
 
     def _value(self, rows: TensorDictBase, name: str) -> Tensor:
-        """The value of a column, `[n, ...]`."""
+        """Return the value of a column, `[n, ...]`."""
         key, column = tuple(name.split("/")), self.columns[f"{ROWS}/{name}"]
         if name.endswith(UNSAID) and rows.get(key, None) is None:
             return torch.zeros((len(rows), *column.shape), dtype=column.dtype, device=rows.device)
@@ -379,7 +388,7 @@ class DatasetWriter:
 
     def _write(self) -> None:
         require(self.lengths[BATTLES] > 0, "battles", "at least one played", 0)
-        # Larger numbers first, so that each begins at a multiple of its own size.
+        # Larger dtypes first, so that each column starts at a multiple of its item size.
         ordered = sorted(self.columns.items(), key=lambda item: -item[1].dtype.itemsize)
         with atomic_write(self.path) as draft, open(draft, "wb") as file:
             file.write(self._header(ordered))
@@ -389,7 +398,7 @@ class DatasetWriter:
                 self._parts[name].unlink()
 
     def _header(self, ordered: Sequence[tuple[str, Column]]) -> bytes:
-        """Length and header of a safetensors file, a multiple of 8 bytes."""
+        """Return length and header of a safetensors file, padded to a multiple of 8 bytes."""
         claims = {
             "schema": SCHEMA,
             "version": VERSION,
@@ -410,27 +419,27 @@ class DatasetWriter:
 
 
 class CommandedGame:
-    """Tells a sink of every decision of the battles of a port, from now on until each has ended once.
+    """Passes the decisions of a port's battles to a sink, until each battle has ended once.
 
     Args:
         port: the battles, before the first decision.
-        names: who commands blue and red.
+        names: commanders of blue and red.
     """
 
     def __init__(self, port: CommandPort, sink: StepSink, names: tuple[str, str]) -> None:
         self.port, self.sink, self.env = port, sink, port.view.env
         self.endings = Endings(self.env.last_observation(), self.env.num_envs)
-        port.view.keeps = self._keep
+        port.view.on_decision = self._keep
         sink.begin([Battle(*names, seed) for seed in self.env.state.seed.tolist()])
 
     def _keep(self, stepped: TensorDictBase) -> None:
         for group in GROUPS:
             stepped[group, DRIVEN] = self._driven(group)
         self.sink.step(stepped, self.endings.running.clone())
-        self.endings.note(stepped["next"], lambda ends: state_hashes(self.env.state, ends))
+        self.endings.store(stepped["next"], lambda ends: state_hashes(self.env.state, ends))
 
     def _driven(self, group: str) -> torch.Tensor:
-        """`[B, A]` bool: True for mechs of a group that a person drives."""
+        """Return which mechs of a group a person drives, `[B, A]` bool."""
         names, stick = self.env.group_map[group], self.port.stick
         is_driven = torch.zeros((self.env.num_envs, len(names)), dtype=torch.bool, device=self.env.device)
         if stick is not None and stick.mech in names:
@@ -438,6 +447,6 @@ class CommandedGame:
         return is_driven
 
     def end(self) -> None:
-        """All battles have ended."""
-        self.port.view.keeps = None
+        """End the recording, after all battles have ended."""
+        self.port.view.on_decision = None
         self.sink.end(self.endings.outcome)

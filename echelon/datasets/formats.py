@@ -1,4 +1,4 @@
-"""The formats of datasets that are written from battles."""
+"""The file formats of datasets."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from echelon.datasets.dataset import open_dataset
 
 @contextmanager
 def written_as(format: Literal["echelon", "minari"], out: Path) -> Iterator[Path]:
-    """Context manager with the file that battles are written into; for Minari a hidden one, converted at the end."""
+    """Context manager with the file to write battles to; for Minari a hidden file, which is converted at the end."""
     if format == "echelon":
         yield out
         return

@@ -1,4 +1,4 @@
-"""Battles as a Minari dataset, which Minari, TorchRL and libraries of offline learning read: needs the extra `minari`.
+"""Battles as a Minari dataset, for Minari, TorchRL and offline RL libraries. Requires the extra `minari`.
 
 >>> write_minari(open_dataset("hard.safetensors"), Path.home() / ".minari/datasets/hard-v0")
 >>> minari.load_dataset("hard-v0")
@@ -23,7 +23,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, new_folder, writing_to
 
 try:
-    import h5py  # noqa: F401  # Minari's own form of a file
+    import h5py  # noqa: F401  # Minari's file format
     import numpy as np
     from gymnasium.envs.registration import EnvSpec
     from gymnasium.spaces import Box
@@ -36,41 +36,44 @@ except ModuleNotFoundError as error:
 
 
 def name_of(folder: Path) -> str:
-    """The `dataset_id` of a new folder: its place within Minari's own datasets, elsewhere its name.
+    """Return the `dataset_id` of a new folder: its path within Minari's datasets folder, elsewhere its name.
 
     Raises:
-        ConfigError: Minari takes no such name, or something has it.
-        FileError: the folder cannot be written.
+        ConfigError: if the name is invalid for Minari, or the folder exists.
+        FileError: if the folder is not writable.
     """
     root = Path(os.environ.get("MINARI_DATASETS_PATH") or "~/.minari/datasets").expanduser().resolve()
     path = folder.expanduser().resolve()
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
     is_name = False
-    with suppress(ValueError, TypeError):  # of no version
+    with suppress(ValueError, TypeError):  # without a version
         is_name = parse_dataset_id(name) is not None
     require(is_name, "the folder of a Minari dataset", "NAME-vNUMBER, such as hard-v0", name)
-    require(not path.exists(), f"{folder}", "a new folder: a dataset is not written over", "one that exists")
+    require(not path.exists(), f"{folder}", "a new folder (datasets are not overwritten)", "an existing one")
     check_writable(path)
     return name
 
 
 def write_minari(dataset: Dataset, folder: Path) -> int:
-    """Write an episode for every mech of every battle, as `echelon.mechs` shows them; the number of episodes.
+    """Write an episode for every mech of every battle, as in `echelon.mechs`.
 
-    Observations are flat, `[T + 1, F]` with the last one; actions `[T, D]` in [-1, 1]. A mech that dies stays until the
-    battle ends, and is paid what its team earns; `infos["alive"]`, `[T + 1]` bool, tells which decisions were its own.
-    The metadata of an episode are the `seed`, and as `options` the number of the `battle`, the `agent`, its `commander`
+    Observations are flat, `[T + 1, F]` with the last one; actions are `[T, D]` in [-1, 1]. A dead mech stays until the
+    battle ends and receives its team's rewards; `infos["alive"]`, `[T + 1]` bool, marks the decisions that it made.
+    The metadata of an episode are the `seed`, and as `options` the index of the `battle`, the `agent`, its `commander`
     and its `opponent`, and the `winner`. `env_spec` is `environment_of` the dataset.
 
     Args:
-        dataset: what `open_dataset` returns.
+        dataset: result of `open_dataset`.
         folder: the new folder, `NAME-vNUMBER`; below `~/.minari/datasets` Minari finds it by this name.
 
+    Returns:
+        The number of episodes.
+
     Raises:
-        ConfigError: the name is none of Minari's, or there is such a folder.
-        FileError: it cannot be written.
+        ConfigError: if the name is invalid for Minari, or the folder exists.
+        FileError: if it is not writable.
     """
-    folder = folder.expanduser().resolve()  # Minari joins a relative one twice
+    folder = folder.expanduser().resolve()  # Minari would join a relative path twice
     name, first = name_of(folder), next(episodes(dataset))
     with new_folder(folder, folder.parent / f".{folder.name}.{os.getpid()}") as draft, writing_to(folder):
         storage = MinariStorage.new(
@@ -83,7 +86,7 @@ def write_minari(dataset: Dataset, folder: Path) -> int:
                 "dataset_id": name,
                 "minari_version": minari_version,
                 "algorithm_name": ", ".join(dataset.commanders),
-                "description": f"Battles of Echelon {version.VERSION}, an episode a mech",
+                "description": f"Battles of Echelon {version.VERSION}, one episode per mech",
                 "requirements": [f"echelon-marl>={version.VERSION}"],
                 "env_spec": environment_of(dataset).to_json(),
             }
@@ -93,10 +96,10 @@ def write_minari(dataset: Dataset, folder: Path) -> int:
 
 
 def environment_of(dataset: Dataset) -> EnvSpec:
-    """The environment that `MinariDataset.recover_environment` makes: the first mech of blue in battles of the dataset.
+    """Return the spec for `MinariDataset.recover_environment`: the first mech of blue in battles of the dataset.
 
-    Its team and the enemy are commanded by scripted commanders of the dataset: a file may not name what is imported.
-    Without one, they are commanded by the default of `TeamEnv`.
+    Its team and the enemy are played by scripted commanders of the dataset, because a file must not name code to
+    import. Without a scripted commander they are played by the default of `TeamEnv`.
     """
     scripted = [name for name in map(mechs_of, dataset.commanders) if is_scripted(name)]
     settings: dict[str, Any] = {"config": dataset.config.signature()}
@@ -113,7 +116,7 @@ def environment_of(dataset: Dataset) -> EnvSpec:
 
 
 def episodes(dataset: Dataset) -> Iterator[EpisodeBuffer]:
-    """Battle by battle, blue's mechs and then red's."""
+    """Yield the episodes battle by battle, blue's mechs before red's."""
     stop = 0
     for battle, decisions in enumerate(dataset.battles["decisions"].tolist()):
         start, stop = stop, stop + decisions

@@ -62,7 +62,7 @@ class Selection:
         return select(self.mask, new, old)
 
     def ground(self, terrain: Terrain) -> Terrain | None:
-        """Return the terrain for `open_battle`: with a mask the present one, which is restored afterwards; with rows
+        """Return the terrain for `initial_state`: with a mask the present one, which is restored afterwards; with rows
         None, for a new one."""
         return terrain if self.rows is None else None
 

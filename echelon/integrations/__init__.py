@@ -1,6 +1,6 @@
-"""Echelon for the users of other frameworks: a module each, with the framework's own names and shapes.
+"""Adapters for other frameworks, one module each, with the framework's own names and shapes.
 
-A module imports its framework, which an extra of the same name installs, so nothing else of the package imports one.
+Each module imports its framework, which an extra of the same name installs; no other module of the package does.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from echelon.runtime.errors import require
 
 
 def missing(extra: str, error: ModuleNotFoundError, module: str = "") -> ModuleNotFoundError:
-    """The error, in one line, of a module, `echelon.integrations.{extra}`, where `error` says that it lacks."""
+    """Build the one-line error for a missing package of the module `echelon.integrations.{extra}`."""
     name, module = str(error.name).partition(".")[0], module or f"echelon.integrations.{extra}"
     message = f"{module} needs {name}, which is not installed: pip install 'echelon-marl[{extra}]'"
     return ModuleNotFoundError(message, name=name)
 
 
 def require_no_options(options: Any) -> None:
-    """Raise `ConfigError` where `reset` is given options: it has none."""
-    require(not options, "options", "empty: reset takes a seed, and a battle is set by its config", options)
+    """Raise `ConfigError` if `reset` receives options, because it has none."""
+    require(not options, "options", "empty: reset takes only a seed, and the config defines the battle", options)

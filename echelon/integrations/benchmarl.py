@@ -1,4 +1,4 @@
-"""Battles as BenchMARL tasks: one team against an opponent, or both teams as two groups that learn.
+"""Battles as BenchMARL tasks: one team against an opponent, or both teams as two learning groups.
 
 >>> task = EchelonTask.VERSUS.get_task({"config": EnvConfig.small(), "opponent": "heuristic:normal"})
 >>> Experiment(task, MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml(), seed=0, config=experiment_config).run()
@@ -26,35 +26,35 @@ try:
 except ModuleNotFoundError as error:
     raise missing("benchmarl", error) from None
 
-WAYS: dict[str, Callable[..., View]] = {"VERSUS": versus, "TEAMS": teams}
+VIEWS: dict[str, Callable[..., View]] = {"VERSUS": versus, "TEAMS": teams}
 """Views by the name of the task."""
 UNREAD = ("telemetry", ("outcome", "stats"), ("outcome", "score"), ("outcome", "idle_s"), ("outcome", "reason"))
-"""What no algorithm of BenchMARL reads, and a replay buffer would hold twice a frame."""
+"""Keys that no algorithm of BenchMARL reads, and that a replay buffer would store twice per frame."""
 
 
 class BattleTask(TaskClass):
-    """A task of `EchelonTask`; an `EchelonTask` member's `get_task` creates one.
+    """A task of `EchelonTask`, created by `get_task` of its member.
 
     Args:
         name: `VERSUS` or `TEAMS`.
         config: keyword arguments of `echelon.versus` or `echelon.teams`: `config` (an `EnvConfig`), `opponent`, `side`,
-            `groups`, `group_map`, `backend`, `extra_rewards` and so on. How many battles, where, from which seed,
-            and whether actions are discrete, is BenchMARL's to say; `state` is there unless `False`.
+            `groups`, `group_map`, `backend`, `extra_rewards` and so on. BenchMARL sets the number of battles, device,
+            seed, and whether actions are discrete. `state` is on unless `False`.
     """
 
     def __init__(self, name: str, config: dict[str, Any] | None = None) -> None:
-        require(name in WAYS, "task", " or ".join(WAYS), name)
+        require(name in VIEWS, "task", " or ".join(VIEWS), name)
         super().__init__(name, dict(config or {}))
         for key in ("num_envs", "device", "seed", "action", "observation", "info", "memory"):
-            require(key not in self.config, "config", f"without {key}, which BenchMARL decides", self.config.get(key))
+            require(key not in self.config, "config", f"without {key}, which BenchMARL sets", self.config.get(key))
 
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: torch.device | str
     ) -> Callable[[], EnvBase]:
-        """A function that creates the environment of `num_envs` battles."""
+        """Return a function that creates the environment of `num_envs` battles."""
         action = "continuous" if continuous_actions else "discrete"
         options = {"state": True, **self.config, "num_envs": num_envs, "device": device, "seed": seed, "action": action}
-        return functools.partial(WAYS[self.name], **options)
+        return functools.partial(VIEWS[self.name], **options)
 
     def supports_continuous_actions(self) -> bool:
         return True
@@ -75,7 +75,7 @@ class BattleTask(TaskClass):
         return self._of_groups(env, "observation")
 
     def action_mask_spec(self, env: EnvBase) -> Composite | None:
-        """`(group, "action_mask") [k, 64]` bool, where actions are discrete."""
+        """Return the spec of `(group, "action_mask") [k, 64]` bool for discrete actions, else None."""
         return self._of_groups(env, "action_mask") if env.is_discrete else None
 
     def info_spec(self, env: EnvBase) -> Composite | None:
@@ -108,7 +108,7 @@ class BattleTask(TaskClass):
 
     @staticmethod
     def log_info(batch: TensorDictBase) -> dict[str, float]:
-        """How many battles ended, and the share of them that the learner won, or blue where both teams learn."""
+        """Return the number of ended battles, and the learner's win rate in them (blue's if both teams learn)."""
         ended = batch["next", "done"][..., 0]
         outcome = batch["next", "outcome"]
         is_win = outcome["won"] if "won" in outcome.keys() else outcome["winner"] == int(Winner.BLUE)
@@ -128,6 +128,6 @@ class EchelonTask(Task):
         return BattleTask
 
     def get_from_yaml(self, path: str | None = None) -> TaskClass:
-        """The task with the defaults of the view: an `EnvConfig` is no YAML."""
-        require(path is None, "path", "None: settings are given to get_task", path)
+        """Return the task with the view's defaults, because YAML cannot represent an `EnvConfig`."""
+        require(path is None, "path", "None (pass settings to get_task)", path)
         return self.get_task({})

@@ -1,4 +1,4 @@
-"""One team as EPyMARL and PyMARL2 expect an environment: a registered id of Gymnasium, or SMAC's interface.
+"""One team as an environment for EPyMARL and PyMARL2: a registered Gymnasium id, or SMAC's interface.
 
 >>> env = gymnasium.make("echelon.integrations.epymarl:Echelon-team-v0", config=EnvConfig.small())
 >>> env = SmacBattle(EnvConfig.small(), "heuristic:normal")  # get_obs, get_state, get_avail_actions, step
@@ -27,13 +27,13 @@ from echelon.views.build import Opponent, mechs
 
 
 class SmacBattle:
-    """One battle of a team of n mechs with SMAC's interface, for QMIX and its like.
+    """One battle of a team of n mechs with SMAC's interface, for QMIX and similar algorithms.
 
-    Each mech has the 64 actions of `echelon.env.discrete`; the team is paid the mean of its mechs' rewards.
+    Each mech has the 64 actions of `echelon.env.discrete`; the team's reward is the mean of its mechs' rewards.
 
     Args:
-        config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, as YAML has them.
-        opponent, side, seed: as in `echelon.versus`.
+        config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, for example from YAML.
+        opponent, side, seed: see `echelon.versus`.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
     """
 
@@ -55,23 +55,24 @@ class SmacBattle:
 
     @property
     def _now(self) -> TensorDictBase:
-        """What all mechs are shown, `[n]`."""
+        """Last TensorDict of all mechs, `[n]`."""
         if self._td is None:
             self.reset()
         assert self._td is not None
         return self._td
 
     def reset(self, seed: int | None = None) -> tuple[list[np.ndarray], np.ndarray]:
-        """Begin a battle, the one of `seed` or the next: observations of all mechs, and the state."""
+        """Start a battle, the one of `seed` or the next; return the observations of all mechs, and the state."""
         if seed is not None:
             self.view.set_seed(seed)
         self._td = self.view.reset()[0]
         return self.get_obs(), self.get_state()
 
     def step(self, actions: Any) -> tuple[float, bool, dict[str, Any]]:
-        """Play a decision of `actions [n]`: the team's reward, whether the battle is over, and numbers about it.
+        """Play a decision with `actions [n]`; return the team's reward, whether the battle is over, and infos.
 
-        Infos are `battle_won` and, where time ended the battle, `episode_limit` True, which is bootstrapped.
+        Infos are `battle_won` at the end and, after a time limit, `episode_limit` True, so that the value is
+        bootstrapped.
         """
         index = torch.as_tensor(np.asarray(actions, np.int64)).view(1, self.n_agents)
         self._td = self.view.step(TensorDict({"action": index}, self.view.batch_size))["next"][0]
@@ -80,7 +81,7 @@ class SmacBattle:
         return float(self._td["reward"].mean()), done, info | ({"episode_limit": True} if truncated else {})
 
     def get_obs(self) -> list[np.ndarray]:
-        """`[F]` float32 of each mech."""
+        """Return the observation `[F]` float32 of each mech."""
         return list(self._now["observation"].numpy())
 
     def get_obs_agent(self, agent_id: int) -> np.ndarray:
@@ -90,14 +91,14 @@ class SmacBattle:
         return int(self.view.observation_spec["observation"].shape[-1])
 
     def get_state(self) -> np.ndarray:
-        """`[S]` float32: what all mechs know of themselves."""
+        """Return the global state `[S]` float32: the ego streams of all mechs."""
         return self._now["state"][0].numpy()
 
     def get_state_size(self) -> int:
         return int(self.view.observation_spec["state"].shape[-1])
 
     def get_avail_actions(self) -> list[np.ndarray]:
-        """`[64]` int64 of each mech: 1 for an action that it can take."""
+        """Return the action mask `[64]` int64 of each mech: 1 for an available action."""
         return list(self._now["action_mask"].long().numpy())
 
     def get_avail_agent_actions(self, agent_id: int) -> np.ndarray:
@@ -107,7 +108,7 @@ class SmacBattle:
         return self.n_actions
 
     def get_env_info(self) -> dict[str, int]:
-        """Sizes, by SMAC's names."""
+        """Return sizes under SMAC's names."""
         return {
             "state_shape": self.get_state_size(),
             "obs_shape": self.get_obs_size(),
@@ -120,20 +121,20 @@ class SmacBattle:
         return {}
 
     def render(self) -> np.ndarray:
-        """The battle from above, `[H, W, 3]` uint8."""
+        """Render the battle from above, `[H, W, 3]` uint8."""
         return self.view.render()
 
     def close(self) -> None:
         self._td = None
 
     def save_replay(self) -> None:
-        """Nothing: SMAC's programs call it if told to save replays."""
+        """Do nothing; SMAC's programs call this to save replays."""
 
 
 class TeamOfAgents(gymnasium.Env):
-    """`SmacBattle` as EPyMARL's `gymma` takes a registered id: `Tuple` spaces, a list of rewards, one flag each.
+    """`SmacBattle` as a registered id for EPyMARL's `gymma`: `Tuple` spaces, a list of rewards, one flag each.
 
-    `unwrapped` has `n_agents` and `get_avail_actions`; infos hold numbers alone.
+    `unwrapped` has `n_agents` and `get_avail_actions`; infos contain only numbers.
     """
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
@@ -158,7 +159,7 @@ class TeamOfAgents(gymnasium.Env):
         return tuple(self.battle.get_obs()), rewards, done and not is_truncated, is_truncated, info
 
     def get_avail_actions(self) -> list[np.ndarray]:
-        """As `SmacBattle`'s."""
+        """Return the action masks of `SmacBattle`."""
         return self.battle.get_avail_actions()
 
     def render(self) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Battles as gymnasium environments: every mech as one of a vector of environments, or a team as a single agent.
+"""Battles as gymnasium environments: every mech as one environment of a vector, or a team as a single agent.
 
 >>> envs = make_vec(EnvConfig.small(), "heuristic:normal", battles=64)
 >>> env = gymnasium.make("echelon.integrations.gymnasium:Echelon-v0", opponent="heuristic:easy")
@@ -50,18 +50,21 @@ def make_vec(
     autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     **settings: Any,
 ) -> MechVectorEnv:
-    """Every commanded mech of B battles as an environment of its own, for single-agent code.
+    """Create a vector of environments, one for every commanded mech of B battles, for single-agent code.
 
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
-        opponent: who commands the other team, as in `echelon.versus`; None for a user who commands all mechs.
-        battles: B, for B times n environments of n commanded mechs each.
-        device: where the battles are simulated; by default a GPU where there is one.
-        seed: of the first battles, where `reset` is given none.
-        side, observation, action: as in `echelon.mechs`; `structured` observations are a `Dict` space.
+        opponent: commander of the other team, as in `echelon.versus`; None if the user commands all mechs.
+        battles: number of battles B, for B * n environments with n commanded mechs each.
+        device: device of the simulation; by default a GPU if there is one.
+        seed: seed of the first battles, if `reset` receives none.
+        side, observation, action: see `echelon.mechs`; `structured` observations are a `Dict` space.
         render_mode: `rgb_array`, or None.
-        autoreset_mode: when battles that ended begin anew, one of gymnasium's `AutoresetMode`; see `MechVectorEnv`.
+        autoreset_mode: when ended battles restart, one of gymnasium's `AutoresetMode`; see `MechVectorEnv`.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
+
+    Returns:
+        The vector environment.
     """
     check_further(make_vec, settings, FURTHER_OF_MECHS)
     view = mechs(config, opponent, battles, device, seed, side=side, observation=observation, action=action, **settings)
@@ -81,14 +84,17 @@ def make_team_vec(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **settings: Any,
 ) -> TeamVectorEnv:
-    """The battles of `gymnasium.make_vec("Echelon-v0", num_envs)`, in one batch: `TeamEnv` B times.
+    """Create the environment of `gymnasium.make_vec("Echelon-v0", num_envs)`: B battles of `TeamEnv` in one batch.
 
     Args:
-        config, opponent, side, action, seed: as in `TeamEnv`.
-        num_envs: B, battles and environments.
-        device, render_mode: as in `make_vec`.
-        autoreset_mode: as in `MechVectorEnv`; by default that of gymnasium's own vectors.
+        config, opponent, side, action, seed: see `TeamEnv`.
+        num_envs: number of battles and environments B.
+        device, render_mode: see `make_vec`.
+        autoreset_mode: see `MechVectorEnv`; by default that of gymnasium's own vector environments.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
+
+    Returns:
+        The vector environment.
     """
     check_further(make_team_vec, settings)
     require(side in ("blue", "red"), "side", "blue or red", side)
@@ -98,10 +104,10 @@ def make_team_vec(
 
 
 def team_spaces(observation: TensorSpec, action: torch.Size, is_discrete: bool) -> tuple[spaces.Space, spaces.Space]:
-    """Of an observation and of an action of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete [A]`.
+    """Return observation and action space of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete [A]`.
 
     Args:
-        observation: of the mechs, `[A, F]`.
+        observation: spec of the mechs' observations, `[A, F]`.
         action: shape of their actions, `[A, D]` or `[A]`.
     """
     space: Any = space_of(observation)
@@ -112,10 +118,10 @@ def team_spaces(observation: TensorSpec, action: torch.Size, is_discrete: bool) 
 
 
 class TeamVectorEnv(MechVectorEnv):
-    """Battles of a team of A mechs each, as `TeamEnv` has them: environment b is battle b.
+    """Battles of a team of A mechs each, as in `TeamEnv`: environment b is battle b.
 
-    As `MechVectorEnv`, but an environment observes what all mechs of the team see, acts for all of them, and is paid
-    the mean of their rewards; infos of mechs have an axis A.
+    It differs from `MechVectorEnv` in that an environment observes and acts for all mechs of the team, and its reward
+    is the mean of theirs; infos of mechs have an axis A.
     """
 
     def _environments(self) -> int:
@@ -146,18 +152,18 @@ class TeamVectorEnv(MechVectorEnv):
 class TeamEnv(Rendered, gymnasium.Env):
     """One battle for a single agent that commands a team of A mechs against an opponent.
 
-    It observes what its mechs see, one after another, `Box [A * F]`, acts for all of them, `Box [A * D]` in [-1, 1]
-    or `MultiDiscrete [A]` of 64 actions each, and is paid the mean of their rewards. With one mech a team
-    (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel. Infos are `alive [A]`, `bad_actions [A]` (how many
-    numbers of a mech's actions in this battle were not finite, each of which counted as 0), `action_mask [A, 64]` int8
-    with discrete actions and, for the end of a battle, `winner` (-1 before it) and `won`.
+    The observation contains those of its mechs, one after another, `Box [A * F]`. The action is that of all mechs,
+    `Box [A * D]` in [-1, 1] or `MultiDiscrete [A]` of 64 actions each, and the reward is the mean of theirs. With one
+    mech per team (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel. Infos are `alive [A]`, `bad_actions
+    [A]` (how many non-finite numbers were in a mech's actions in this battle, each replaced by 0), `action_mask [A,
+    64]` int8 with discrete actions and, for the end of a battle, `winner` (-1 before it) and `won`.
 
     Args:
-        config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, which an `EnvSpec` can hold.
-        opponent, side: as in `echelon.versus`.
+        config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, which fit into an `EnvSpec`.
+        opponent, side: see `echelon.versus`.
         action: `continuous` or `discrete`.
-        seed: of the first battle, where `reset` is given none.
-        device: where the battle is simulated; one battle is fastest on a CPU.
+        seed: seed of the first battle, if `reset` receives none.
+        device: device of the simulation; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
         settings: further arguments of `echelon.versus`: `backend`, `maps`, `extra_rewards`; with `mine`, of
             `echelon.partners`, whose `partner` then commands the other mechs of the team.
@@ -185,7 +191,7 @@ class TeamEnv(Rendered, gymnasium.Env):
         settings |= {"num_envs": 1, "device": device, "seed": seed, "side": side, "action": action}
         make = partners if "mine" in settings else versus
         self.view = make(config, opponent=opponent, **settings)
-        require(self.view.info, "info", "True: what ends a battle is told", self.view.info)
+        require(self.view.info, "info", "True, for the infos of ended battles", self.view.info)
         self.metadata = {**self.metadata, "render_fps": render_fps(config)}
         self._action_shape = self.view.full_action_spec["agents", "action"].shape
         observation = self.view.observation_spec[0]["agents"]["observation"]
@@ -196,7 +202,7 @@ class TeamEnv(Rendered, gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin a battle, the one of `seed` or the next; there are no `options`."""
+        """Start a battle, the one of `seed` or the next; there are no `options`."""
         require_no_options(options)
         seed = None if seed is None else one_seed(seed)
         super().reset(seed=seed)
@@ -208,7 +214,7 @@ class TeamEnv(Rendered, gymnasium.Env):
         return self._observation(td), self._info(td)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        require(not self._is_over, "step", "after reset, of a battle that goes on", "the battle is over")
+        require(not self._is_over, "step", "after reset, in a running battle", "the battle is over")
         shape = self.action_space.shape
         require(np.shape(action) == shape, "action", f"of shape {shape}", np.shape(action))
         action_tensor = torch.as_tensor(action, device=self.view.device).view(self._action_shape)

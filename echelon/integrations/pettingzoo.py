@@ -1,4 +1,4 @@
-"""One battle as a PettingZoo environment: a name for each mech, all of which act at once.
+"""One battle as a PettingZoo environment: each mech is a named agent, and all act at once.
 
 >>> env = parallel_env(EnvConfig.small(), death="terminates")
 >>> observations, infos = env.reset(seed=0)
@@ -36,7 +36,7 @@ from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 Death = Literal["stays", "terminates"]
 MaskPlace = Literal["observation", "infos"]
 AFTER_END = ("alive", "action_mask")
-"""Infos of a reset that follows the end of a battle."""
+"""Infos of a reset after the end of a battle."""
 
 
 def parallel_env(
@@ -53,24 +53,27 @@ def parallel_env(
     render_mode: str | None = None,
     **settings: Any,
 ) -> ParallelBattle:
-    """One battle whose mechs all act at once.
+    """Create one battle in which all mechs act at once.
 
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
-        death: what becomes of a mech that dies. `stays`: it remains an agent until the battle ends, is shown what the
-            dead are shown, may send any action, and is paid what its team earns. `terminates`: it is told
-            `terminated` with the decision in which it dies, and is an agent no more; then it does not learn how the
-            battle ended. An action sent for it afterwards changes nothing.
-        opponent: None for agents `blue_0`, `red_0` and so on, all mechs; or who commands the other team, as in
+        death: handling of dead mechs. `stays`: it remains an agent until the battle ends, with the observation of dead
+            mechs and its team's rewards; its actions have no effect. `terminates`: it is `terminated` at the decision
+            in which it dies and is no longer an agent, so it does not receive the end of the battle.
+        opponent: None for all mechs as agents, `blue_0`, `red_0` and so on; or the commander of the other team, as in
             `echelon.versus`, for agents `agent_0` and so on.
+        side: team of the agents, if there is an opponent.
         observation: `flat`, a `Box [F]`, or `structured`, a `Dict` of streams.
         action: `continuous`, a `Box [D]` in [-1, 1]; or `discrete`, a `Discrete(64)`.
-        masks: where discrete actions have their `action_mask [64]` int8: in an `observation`, a `Dict` of `observation`
-            and `action_mask`, or in the `infos`, as AgileRL reads it.
-        seed: of the first battle, where `reset` is given none; by default another one each time.
-        device: where the battle is simulated; one battle is fastest on a CPU.
+        masks: place of the `action_mask [64]` int8 of discrete actions: in an `observation`, a `Dict` of `observation`
+            and `action_mask`, or in the `infos`, as AgileRL expects it.
+        seed: seed of the first battle, if `reset` receives none; by default a different one each time.
+        device: device of the simulation; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
+
+    Returns:
+        The environment.
     """
     check_further(parallel_env, settings, FURTHER_OF_MECHS)
     view = mechs(
@@ -80,7 +83,7 @@ def parallel_env(
 
 
 def env(*args: Any, **settings: Any) -> AECEnv:
-    """The same battle for programs that let agents act one after another; arguments as in `parallel_env`."""
+    """Create the same battle for code in which agents act in turn; arguments as in `parallel_env`."""
     check_further(parallel_env, settings, FURTHER_OF_MECHS, "env")
     return parallel_to_aec(parallel_env(*args, **settings))
 
@@ -88,10 +91,10 @@ def env(*args: Any, **settings: Any) -> AECEnv:
 class ParallelBattle(Rendered, ParallelEnv):
     """One battle of a `MechView`; use `parallel_env` to create one.
 
-    Infos of an agent are `alive`, `bad_actions` (how many numbers of its actions in this battle were not finite, each
-    of which counted as 0) and for the end of a battle `winner` (an `echelon.env.outcome.Winner`, -1 before) and `won`,
-    whether it is the agent's team. A reset that follows the end of a battle has neither of them, since vectorizations
-    such as SuperSuit's lay its infos over those of the last step.
+    Infos of an agent are `alive`, `bad_actions` (how many non-finite numbers were in its actions in this battle, each
+    replaced by 0) and, for the end of a battle, `winner` (an `echelon.env.outcome.Winner`, -1 before) and `won`,
+    whether that is the agent's team. A reset after the end of a battle has neither, because vectorizers such as
+    SuperSuit merge its infos into those of the last step.
     """
 
     def __init__(
@@ -134,8 +137,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict, dict]:
-        """Begin a battle, the one of `seed` or the next; `options` are ignored, as PettingZoo's own tests
-        pass some."""
+        """Start a battle, the one of `seed` or the next. `options` are ignored; PettingZoo's tests pass some."""
         if seed is not None:
             self.view.set_seed(seed)
         self.agents = list(self.possible_agents)
@@ -164,8 +166,8 @@ class ParallelBattle(Rendered, ParallelEnv):
         return observations, rewards, terminated, truncated, infos
 
     def _action(self, actions: Mapping[str, Any]) -> Tensor:
-        """`[1, n, D]` or `[1, n]`: the agents' actions, and zeros for agents that are gone, whatever they are sent."""
-        require(len(self.agents) > 0, "step", "after reset, of a battle that goes on", "the battle is over")
+        """Return the agents' actions `[1, n, D]` or `[1, n]`, with zeros for agents that are gone."""
+        require(len(self.agents) > 0, "step", "after reset, in a running battle", "the battle is over")
         names = sorted(map(str, actions))
         is_complete = set(self.agents) <= set(names) <= set(self.possible_agents)
         require(is_complete, "actions", f"one for each of {', '.join(self.agents)}", names)
@@ -180,11 +182,11 @@ class ParallelBattle(Rendered, ParallelEnv):
         return torch.from_numpy(rows).to(self.view.device)[None]
 
     def state(self) -> np.ndarray:
-        """`[S]` float32: what all mechs know of themselves, as it was last shown."""
+        """Return the global state `[S]` float32 of the last observation: the ego streams of all mechs."""
         return self._state.copy()
 
     def _results(self, td: TensorDictBase, agents: Sequence[str]) -> tuple[dict, dict]:
-        """Observations and infos of some agents, from what is shown of all `[n]`."""
+        """Return observations and infos of some agents, from the TensorDict `[n]` of all mechs."""
         self._state = arrays_of(td["state"][0])
         observations = [arrays_of(row) for row in td["observation"].unbind(0)]
         alive, winner = td["mask"].tolist(), int(td["outcome", "winner"][0])
@@ -210,6 +212,6 @@ class ParallelBattle(Rendered, ParallelEnv):
         return Winner.RED if commanded.is_red else Winner.BLUE
 
     def _of(self, agents: Sequence[str], values: Tensor) -> dict[str, Any]:
-        """Numbers of some agents by name, from those of all, `[n]`."""
+        """Select some agents' values, by name, from those of all mechs, `[n]`."""
         host = values.tolist()
         return {name: host[self._rows[name]] for name in agents}

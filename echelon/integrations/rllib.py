@@ -1,4 +1,4 @@
-"""One battle as a `MultiAgentEnv` of RLlib: an agent for each mech, one team or both.
+"""One battle as a `MultiAgentEnv` of RLlib: an agent per mech, for one team or both.
 
 >>> config = PPOConfig().environment(BattleEnv, env_config={"config": EnvConfig.small(), "opponent": "heuristic:easy"})
 """
@@ -22,26 +22,25 @@ from echelon.runtime.errors import ConfigError, require
 
 ALL = "__all__"
 OBSERVATIONS = "observations"
-"""The name of an observation beside its `action_mask`, in RLlib's module for masks."""
+"""Key of the observation beside `action_mask`, as in RLlib's module for action masks."""
 
 
 class BattleEnv(MultiAgentEnv):
-    """One battle whose mechs are the agents; time that runs out truncates it, and is never `terminated`.
+    """One battle whose mechs are the agents. A time limit truncates it; it does not terminate it.
 
-    RLlib bootstraps the values of agents whose battle is truncated. `__all__` alone tells the end of a battle: if each
-    mech were told too, RLlib would count any battle as terminated. With `death="terminates"` a mech that dies is
-    `terminated` and takes no part in what follows; with `stays`, the default, it is paid what its team earns until the
-    battle ends.
+    RLlib bootstraps the values of agents whose battle is truncated. Only `__all__` marks the end of a battle: if each
+    mech had a flag too, RLlib would count every battle as terminated. With `death="terminates"` a dead mech is
+    `terminated` and leaves the battle; with `stays`, the default, it receives its team's rewards until the battle ends.
 
-    With `action="discrete"` an observation is a `Dict` of `observations` and `action_mask [64]`, which
-    `ActionMaskingTorchRLModule` of RLlib's examples reads. Infos are those of `parallel_env`: `alive`, `winner`, `won`.
+    With `action="discrete"` an observation is a `Dict` of `observations` and `action_mask [64]`, for
+    `ActionMaskingTorchRLModule` of RLlib's examples. Infos are those of `parallel_env`: `alive`, `winner`, `won`.
 
     Args:
         config: RLlib's `env_config`: the arguments of `echelon.integrations.pettingzoo.parallel_env` by name. Without
-            `opponent` the agents are both teams, `blue_0`, `red_0` and so on, for `self_play` or policies of your own.
+            `opponent` the agents are both teams, `blue_0`, `red_0` and so on, for `self_play` or a custom mapping.
 
     Raises:
-        ConfigError: an argument is out of range, or one that `parallel_env` does not have.
+        ConfigError: if an argument is out of range, or unknown to `parallel_env`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -60,7 +59,7 @@ class BattleEnv(MultiAgentEnv):
         return self._renamed(space, spaces.Dict)
 
     def _renamed(self, value: Any, as_dict: Callable[[dict], Any] = dict) -> Any:
-        """An observation or its space, under RLlib's names."""
+        """Rename an observation or its space to RLlib's keys."""
         if not self.battle.observes_masks:
             return value
         return as_dict({OBSERVATIONS: value["observation"], "action_mask": value["action_mask"]})
@@ -68,7 +67,7 @@ class BattleEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Begin a battle, the one of `seed` or the next; RLlib's `options` are ignored."""
+        """Start a battle, the one of `seed` or the next; RLlib's `options` are ignored."""
         observations, infos = self.battle.reset(seed)
         self.agents = list(self.battle.agents)
         return {name: self._renamed(own) for name, own in observations.items()}, infos
@@ -96,10 +95,10 @@ class BattleEnv(MultiAgentEnv):
 
 
 def self_play(learner: str = "learner", opponent: str = "opponent") -> Callable[..., str]:
-    """A `policy_mapping_fn` of battles between two policies: each commands blue in half of the episodes.
+    """Return a `policy_mapping_fn` for battles between two policies: each commands blue in half of the episodes.
 
     Args:
-        learner, opponent: names of the policies, such as one that learns and one that `policies_to_train` leaves out.
+        learner, opponent: names of the policies, for example of a learner and of one not in `policies_to_train`.
     """
     require(learner != opponent, "opponent", "another policy than the learner", opponent)
 

@@ -22,17 +22,17 @@ from echelon.runtime.errors import require
 
 
 def vec_env(*args: Any, **settings: Any) -> MechVecEnv:
-    """Every commanded mech of some battles as an environment of its own; arguments as in `gymnasium.make_vec`."""
+    """Create a `VecEnv` of every commanded mech of some battles; arguments as in `gymnasium.make_vec`."""
     check_further(make_vec, settings, FURTHER_OF_MECHS, "vec_env")
     return MechVecEnv(make_vec(*args, **settings))
 
 
 class MechVecEnv(VecEnv):
-    """A `MechVectorEnv` as Stable-Baselines3 expects it; use `vec_env` to create one.
+    """A `MechVectorEnv` as a Stable-Baselines3 `VecEnv`; use `vec_env` to create one.
 
-    Infos of an environment are `alive` and `bad_actions`, as in `MechVectorEnv`, and with the end of a battle
+    Infos of an environment are `alive` and `bad_actions`, as in `MechVectorEnv`. At the end of a battle they also have
     `terminal_observation`, `TimeLimit.truncated` and the `outcome` of `EchelonEnv` by name, such as `won`. With
-    discrete actions `env_method("action_masks")` is what `sb3_contrib.MaskablePPO` asks.
+    discrete actions `env_method("action_masks")` returns the masks for `sb3_contrib.MaskablePPO`.
     """
 
     def __init__(self, envs: MechVectorEnv) -> None:
@@ -42,7 +42,7 @@ class MechVecEnv(VecEnv):
         self._masks: np.ndarray | None = None
 
     def reset(self) -> Any:
-        """Begin all battles, those of the first of the seeds that `seed` was given, or the next ones."""
+        """Start all battles, with the first seed passed to `seed`, or the next battles."""
         for options in self._options:
             require_no_options(options)
         observations, infos = self.envs.reset(seed=self._seeds[0])
@@ -75,7 +75,7 @@ class MechVecEnv(VecEnv):
         return self._masks.astype(bool)
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the vector environment, for each of the environments chosen."""
+        """Return an attribute of the vector environment for each of the chosen environments."""
         rows = list(self._get_indices(indices))
         if attr_name == "action_masks":
             return [self.action_masks] * len(rows) if self.envs.view.is_discrete else self._absent(attr_name)
@@ -86,7 +86,7 @@ class MechVecEnv(VecEnv):
         setattr(self.envs, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """`action_masks` of the environments chosen; they have no other method of their own."""
+        """Return `action_masks` of the chosen environments, which have no other method."""
         if method_name != "action_masks":
             self._absent(method_name)
         require(not args and not kwargs, method_name, "called without arguments", (*args, *kwargs))
@@ -101,7 +101,7 @@ class MechVecEnv(VecEnv):
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """The battle of each environment from above; None without a `render_mode`."""
+        """Render the battle of each environment from above; None without a `render_mode`."""
         return self.envs.render() or [None] * self.num_envs
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""TorchRL's specs as gymnasium's spaces, and what they describe as NumPy arrays."""
+"""Conversion of TorchRL's specs to gymnasium's spaces, and of tensors to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from echelon.views.view import View
 
 
 def space_of(spec: TensorSpec) -> spaces.Space:
-    """The space of what `spec` describes, without batch: a `Box`, a `Discrete`, or a `Dict` of spaces.
+    """Convert a spec without batch to a space: a `Box`, a `Discrete`, or a `Dict` of spaces.
 
-    Flags become a `Box` of 0 and 1, int8, as PettingZoo has its action masks.
+    Flags become a `Box` of 0 and 1, int8, like PettingZoo's action masks.
     """
     if isinstance(spec, Composite):
         return spaces.Dict({name: space_of(spec[name]) for name in spec.keys()})
@@ -32,14 +32,14 @@ def space_of(spec: TensorSpec) -> spaces.Space:
 
 
 def arrays_of(values: Tensor | TensorDictBase) -> Any:
-    """Arrays of the host, flags as int8, in the form of `space_of`: an array, or arrays by name."""
+    """Convert tensors to NumPy arrays on the host (flags to int8), in the structure of `space_of`."""
     if isinstance(values, TensorDictBase):
         return {name: arrays_of(values.get(name)) for name in values.keys()}
     return (values.to(torch.int8) if values.dtype == torch.bool else values).cpu().numpy()
 
 
 def bad_actions(view: View) -> np.ndarray:
-    """`[B, n]` int64: how many numbers of a mech's actions were not finite in its battle so far; each counted as 0."""
+    """Return `[B, n]` int64: how many non-finite numbers were in a mech's actions in its battle, each replaced by 0."""
     counts = view.env.state.tally.bad_actions
     own = view.commanded.gather(*(counts[:, span] for span in view.env.teams.values()))
     return own.cpu().numpy().astype(np.int64)

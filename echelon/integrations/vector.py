@@ -1,4 +1,4 @@
-"""Battles as a vector of gymnasium environments, with all three ways in which gymnasium restarts what ended."""
+"""Battles as a vector of gymnasium environments, with all three autoreset modes of gymnasium."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ RESET_MASK = "reset_mask"
 class MechVectorEnv(VectorEnv):
     """The mechs of a `MechView` as a vector of environments; use `make_vec` to create one.
 
-    Environment `b * n + i` is mech i of battle b. All mechs of a battle end with it, the dead as well. Infos of every
-    step are `alive`, `bad_actions` (how many numbers of a mech's actions in this battle were not finite, each of which
-    counted as 0) and, with discrete actions, `action_mask [num_envs, 64]` int8. How a battle that ended begins anew is
-    the `autoreset_mode`:
+    Environment `b * n + i` is mech i of battle b. All mechs of a battle end with it, including dead ones. Infos of
+    every step are `alive`, `bad_actions` (how many non-finite numbers were in a mech's actions in this battle, each
+    replaced by 0) and, with discrete actions, `action_mask [num_envs, 64]` int8. The `autoreset_mode` determines how an
+    ended battle restarts:
 
-    - `SAME_STEP`: in the step that ends it. What is then observed is the next battle, and `infos` has, as gymnasium
-      says, `final_obs` (an array of objects) and `final_info`, with the `outcome` of `EchelonEnv` by name.
-    - `NEXT_STEP`: in the step after, whose actions are ignored and which pays 0. The step that ends it observes its
-      last moment, and has the `outcome` in its `infos`.
-    - `DISABLED`: by `reset(options={"reset_mask": mask})`, `[num_envs]` bool and the same for all mechs of a battle,
-      before the next step. The step that ends it is as with `NEXT_STEP`.
+    - `SAME_STEP`: in the step that ends it. The observation is then that of the next battle, and `infos` has
+      gymnasium's `final_obs` (an array of objects) and `final_info`, with the `outcome` of `EchelonEnv` by name.
+    - `NEXT_STEP`: in the next step, whose actions are ignored and whose reward is 0. The step that ends the battle
+      returns its last observation, and has the `outcome` in its `infos`.
+    - `DISABLED`: by `reset(options={"reset_mask": mask})`, `[num_envs]` bool and equal for all mechs of a battle,
+      before the next step. The step that ends a battle is as with `NEXT_STEP`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class MechVectorEnv(VectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
         require(render_mode in (None, "rgb_array"), "render_mode", "rgb_array or None", render_mode)
-        require(view.info, "info", "True: what ends a battle is told", view.info)
+        require(view.info, "info", "True, for the infos of ended battles", view.info)
         modes = [mode.value for mode in AutoresetMode]
         is_mode = autoreset_mode in (*AutoresetMode, *modes)
         require(is_mode, "autoreset_mode", f"an AutoresetMode or one of {', '.join(modes)}", autoreset_mode)
@@ -68,24 +68,24 @@ class MechVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._td: TensorDictBase | None = None
         self._over = np.zeros(self.num_envs, dtype=bool)
-        """Whose battle has ended and has not begun anew."""
+        """Environments whose battle has ended and not restarted."""
 
-    # Mechs as environments; `TeamVectorEnv` says otherwise
+    # Mechs as environments; `TeamVectorEnv` overrides this
 
     def _environments(self) -> int:
         return self.view.batch_size.numel()
 
     def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
-        """Of an observation and of an action of one environment."""
+        """Return observation and action space of one environment."""
         view = self.view
         return space_of(view.observation_spec[0, 0]["observation"]), space_of(view.full_action_spec[0, 0]["action"])
 
     def _of_mechs(self, values: Tensor | TensorDictBase) -> Any:
-        """Of each environment, from `[B, n, ...]` of each mech."""
+        """Convert values of mechs, `[B, n, ...]`, to values of environments."""
         return values.flatten(0, 1)
 
     def _of_battles(self, values: Tensor) -> Tensor:
-        """Of each environment, from `[B, n, ...]` that are the same for all mechs of a battle."""
+        """Convert values that are equal for all mechs of a battle, `[B, n, ...]`, to values of environments."""
         return values.flatten(0, 1)
 
     def _observed(self, td: TensorDictBase) -> Any:
@@ -98,14 +98,14 @@ class MechVectorEnv(VectorEnv):
     # Gymnasium's interface
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin all battles, those of `seed` or the next ones, or with `DISABLED` those of `options["reset_mask"]`."""
+        """Start all battles, those of `seed` or the next ones, or with `DISABLED` those in `options["reset_mask"]`."""
         is_one = seed is None or np.ndim(seed) == 0
-        require(is_one, "seed", "one number, from which each battle's follows", seed)
+        require(is_one, "seed", "one number, from which all battles' seeds are derived", seed)
         seed = None if seed is None else one_seed(seed)
         options = dict(options or {})
         mask = options.pop(RESET_MASK, None)
         is_disabled = self.autoreset_mode == AutoresetMode.DISABLED
-        limit = f"without {RESET_MASK}: battles restart by themselves"
+        limit = f"without {RESET_MASK}: battles restart automatically"
         require(mask is None or is_disabled, "options", limit, options | {RESET_MASK: mask})
         require_no_options(options)
         super().reset(seed=seed)
@@ -121,7 +121,7 @@ class MechVectorEnv(VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         if self._td is None:
-            raise ConfigError("step must be after reset, got it before")
+            raise ConfigError("step must be called after reset, got no reset before")
         shape = self.action_space.shape
         require(np.shape(actions) == shape, "actions", f"of shape {shape}", np.shape(actions))
         action = torch.as_tensor(actions, device=self.view.device).view(self.view.full_action_spec["action"].shape)
@@ -149,7 +149,7 @@ class MechVectorEnv(VectorEnv):
         return self._observation(self._td), rewards, terminated, truncated, infos
 
     def _restarted(self) -> TensorDictBase:
-        """What is observed before a step: battles that ended in the last one begin anew in it, and wait."""
+        """Return the TensorDict for the next step; battles that ended in the last step restart and wait in it."""
         td = self._td
         assert td is not None
         if not self._over.any():
@@ -161,7 +161,7 @@ class MechVectorEnv(VectorEnv):
         return self._begin_anew(self._over).set(STEP, ~waits)
 
     def _begin_anew(self, mask: np.ndarray) -> TensorDictBase:
-        """Restart the battles of a mask `[num_envs]`; returns what is now observed of all."""
+        """Restart the battles of a mask `[num_envs]`; return the new TensorDict of all battles."""
         assert self._td is not None
         td: TensorDictBase = self.view.reset(self._td.copy().set(RESET, self._rows_of(mask)))
         td.pop(RESET, None)
@@ -169,16 +169,16 @@ class MechVectorEnv(VectorEnv):
         return td
 
     def _rows_of(self, mask: np.ndarray) -> Tensor:
-        """`[B, n, 1]` bool, of a mask `[num_envs]`."""
+        """Convert a mask `[num_envs]` to `[B, n, 1]` bool."""
         by_battle = torch.from_numpy(mask.copy()).to(self.view.device).view(self.view.num_envs, -1, 1)
         return by_battle.expand(*self.view.batch_size, 1)
 
     def _by_mech(self, flags: np.ndarray) -> np.ndarray:
-        """Flags `[num_envs]` beside values of `_of_mechs`, to be broadcast."""
+        """Return flags `[num_envs]` in a shape that broadcasts to values of `_of_mechs`."""
         return flags
 
     def _final(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
-        """The last observations of battles that ended, which their restart would lose."""
+        """Return the last observations of ended battles, which their restart replaces."""
         final_obs = np.full(self.num_envs, None, dtype=object)
         rows = np.flatnonzero(ended)
         arrays = arrays_of(self._observed(played)[torch.from_numpy(rows).to(self.view.device)])
@@ -188,7 +188,7 @@ class MechVectorEnv(VectorEnv):
         return {"final_obs": final_obs, "_final_obs": ended.copy()}
 
     def _outcome(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
-        """By name what ended battles, `[num_envs, ...]`: zeros where none did, and as `_name` where one did."""
+        """Return the outcome of ended battles by name, `[num_envs, ...]`, with masks under `_name`."""
         info: dict[str, Any] = {}
         alive = self._of_mechs(played["mask"]).cpu().numpy()
         info |= {"alive": np.where(self._by_mech(ended), alive, False), "_alive": ended.copy()}

@@ -1,4 +1,4 @@
-"""Pictures of a battle in a window, for environments whose `render_mode` is `human`."""
+"""A window for environments whose `render_mode` is `human`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ RENDER_MODES = ("human", "rgb_array")
 
 
 def render_fps(config: EnvConfig) -> int:
-    """Pictures in a second of a battle that is drawn once a decision."""
+    """Return the frames per second of a battle that is drawn once per decision."""
     return round(1 / (config.rules.dt_s * config.rules.decision_repeat))
 
 
 WITHOUT_WINDOWS = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
-"""Backends of matplotlib that write files; without a display it takes `agg`."""
+"""Matplotlib backends without windows; without a display matplotlib uses `agg`."""
 
 
 class Window:
-    """A window of matplotlib."""
+    """A matplotlib window."""
 
     def __init__(self) -> None:
         import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ class Window:
         self.image.axes.set_axis_off()
 
     def show(self, frame: np.ndarray) -> None:
-        """Show `frame [H, W, 3]` uint8 in place of the one before."""
+        """Replace the picture by `frame [H, W, 3]` uint8."""
         height, width = frame.shape[:2]
         self.image.set_data(frame)
         self.image.set_extent((0, width, height, 0))
@@ -47,7 +47,7 @@ class Window:
 
 
 def can_show() -> bool:
-    """Whether matplotlib can open a window here; if not, the log says so once a process."""
+    """Return whether matplotlib can open a window here; if not, log it once per process."""
     import matplotlib
 
     backend = matplotlib.get_backend().lower()
@@ -61,19 +61,19 @@ def can_show() -> bool:
 
 
 class Rendered:
-    """What environments of one battle have in common that are drawn by `view`, as their `render_mode` says."""
+    """Mixin for environments of one battle that `view` renders in the environment's `render_mode`."""
 
     view: View
     render_mode: str | None
     _window: Window | None = None
 
     def render(self) -> np.ndarray | None:
-        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`.
+        """Render the battle from above: return `[H, W, 3]` uint8, or show a window; None without a `render_mode`.
 
-        Without a display `human` draws nothing, and says so in one line.
+        Without a display `human` draws nothing, and logs one line.
         """
         if self.render_mode is None:
-            logger.warn("render is called without a render_mode: give one when the environment is made")
+            logger.warn("render is called without a render_mode: pass one when creating the environment")
             return None
         if self.render_mode == "human" and not can_show():
             return None

@@ -1,4 +1,4 @@
-"""Leagues. Importing this package lets `echelon.agents.names` find their entries by name."""
+"""Leagues. Importing this package registers `league:` names in `echelon.agents.names`."""
 
 from echelon.agents.names import register_resolver
 from echelon.league.entry_policy import FORM, resolve_entry

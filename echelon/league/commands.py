@@ -1,4 +1,4 @@
-"""The commands of a league: tournaments, evaluation of checkpoints, evolution, certificates, rows of printed tables."""
+"""The commands of a league: tournaments, evaluation of checkpoints, evolution, certificates, and tables."""
 
 import dataclasses
 import math
@@ -33,11 +33,11 @@ from echelon.runtime.files import check_writable, file_lock
 
 
 def record_exploit(store: Store, certificate: Mapping[str, Any], response: Path) -> Entry:
-    """Add a best response as a candidate, and what its certificate says of the entry that it was trained against.
+    """Add a best response as a candidate, and store its certificate's bound for the entry it was trained against.
 
     Args:
-        certificate: of `echelon.arena.exploit`, made by this process.
-        response: its checkpoint.
+        certificate: certificate of `echelon.arena.exploit`, made by this process.
+        response: checkpoint of the best response.
 
     Returns:
         The candidate.
@@ -50,24 +50,24 @@ def record_exploit(store: Store, certificate: Mapping[str, Any], response: Path)
 
 
 def exploitabilities(store: Store) -> dict[str, float]:
-    """The highest lower bound of the exploitability of each entry that has one, by id."""
+    """Return the highest lower bound of the exploitability of each entry that has one, by id."""
     return dict(store.read("exploits", ("entry", "bound"), "SELECT entry, max(bound) FROM exploits GROUP BY entry"))
 
 
 def battle_against(league: Path, entry: str) -> EnvConfig:
-    """The battles of a league in which a best response to an entry is trained.
+    """Return the battles of a league, for training a best response to an entry.
 
     Raises:
-        ConfigError, FileError: there is no such entry, or nothing can be written there.
+        ConfigError, FileError: if the entry does not exist, or the league is not writable.
     """
     with closing(Store(league)) as store:
         store.find(entry)
-        with store.writing():  # refused before the training, not behind it
+        with store.writing():  # fail before the training, not after it
             return store.env
 
 
 def status_of(train: Callable[[], None], stop: SignalHandler, folder: Path) -> int:
-    """Train; returns the exit status of a run that a signal ended after its first iteration, else 0."""
+    """Train; return the exit status of a run that a signal ended after its first iteration, else 0."""
     try:
         train()
     except SystemExit as ended:
@@ -83,7 +83,7 @@ B = TypeVar("B", BatchResult, PlayedBatch)
 
 
 class Progress(Protocol):
-    """Consumes the batches of an arena, whose battles number `total`, shows progress, and returns them."""
+    """Consumes the `total` battles of an arena in batches, shows progress, and returns the batches."""
 
     def __call__(self, batches: Iterable[B], total: int, arena: BatchArena) -> list[B]: ...
 
@@ -92,12 +92,11 @@ SET_BY_LEAGUE = (
     *("env", "opponent", "self_share", "past_share", "past_every", "past_kept", "total_agent_steps", "max_minutes"),
     *("device", "run_dir", "init", "resume", "evaluation", "league_every", "league_seeds", "profile", "replay_battles"),
 )
-"""Fields of `TrainConfig` that `evolve` sets itself or does not use."""
+"""Fields of `TrainConfig` that `evolve` sets or does not use."""
 
 
 def logged(store: Store, batches: Iterable[B], setup: dict[str, Any]) -> Iterator[B]:
-    """Yield batches that are not recorded unchanged, with an event each in the log of the league; `setup` as of
-    `log.write_batch`."""
+    """Yield unrecorded batches, and log an event for each; `setup` as in `log.write_batch`."""
     for batch in batches:
         log.write_event(store, **log.batch_event(store, len(batch), batch.seconds, is_recorded=False), **setup)
         yield batch
@@ -106,14 +105,14 @@ def logged(store: Store, batches: Iterable[B], setup: dict[str, Any]) -> Iterato
 def evaluate(
     arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress, opponents: Sequence[str] = ()
 ) -> Evaluation:
-    """Play a checkpoint against entries of a league. The battles are not recorded and change no rating.
+    """Play a checkpoint against entries of a league. The battles are not recorded and do not affect ratings.
 
     Args:
         seeds: number of seeds per opponent, each played once per side.
         opponents: names of entries; all active ones if empty.
 
     Returns:
-        The evaluation, its opponents by the names of entries.
+        The evaluation, with opponents by the names of entries.
     """
     store = arena.store
     entries = [store.find(name) for name in opponents] if opponents else store.active()
@@ -128,13 +127,13 @@ def evaluate(
     results = {names[entry_id]: result for entry_id, result in evaluation.results.items()}
     met = {
         **evaluation.met,
-        "opponents": {names[entry_id]: verdict for entry_id, verdict in evaluation.met["opponents"].items()},
+        "opponents": {names[entry_id]: answer for entry_id, answer in evaluation.met["opponents"].items()},
     }
     return dataclasses.replace(evaluation, policy=checkpoint, results=results, met=met)
 
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:
-    """Points per battle of an entry `as blue` and `as red`, None before any; empty where both teams are the same."""
+    """Return points per battle of an entry `as blue` and `as red`; empty if both teams are equal. None: no battle."""
     if not store.env.is_unequal:
         return {}
     records = list(matches)
@@ -153,8 +152,8 @@ def tournament(
 ) -> int:
     """Play a round robin of all active entries and close the rating period.
 
-    Entries with few games meet others of similar rating first, see `rating_period.rounds`. An interrupted tournament
-    continues where it stopped when called again.
+    Entries with few games first play opponents of similar rating, see `rating_period.rounds`. An interrupted tournament
+    continues when it is called again.
 
     Args:
         seeds: number of seeds per pair, each played once per side.
@@ -174,7 +173,7 @@ def tournament(
         if replay is not None and recorder is None:
             check_writable(replay)
             first = recorder = Recorder(list(range(min(replay_battles, arena.arena.settings.batch, len(battles)))))
-        # Closed at once, so that an interrupt releases what is claimed.
+        # Closed explicitly, so that an interrupt releases the claims.
         with closing(arena.play(battles, first)) as batches:
             matches = matches_of(progress(batches, len(battles), arena.arena))
         recorded = matches if first is not None else recorded
@@ -198,14 +197,14 @@ def evolve(
     iterations: int,
     callbacks: Sequence[Callback] = (),
 ) -> Iterator[tuple[int, Role, str]]:
-    """Train every role in turn, see `Evolution`. Yields turn, role and the reason of the verdict after each.
+    """Train every role in turn, see `Evolution`. Yields turn, role and the reason of each outcome.
 
     Args:
-        train: training config of the roles; fields of `SET_BY_LEAGUE` must keep their defaults.
+        train: training config of the roles; fields in `SET_BY_LEAGUE` must have their defaults.
         device: training device, as in `TrainConfig.device`.
-        start: trained policy with the initial weights of all roles; random initialization if empty.
+        start: trained policy with the initial weights of all roles; empty for random initialization.
         seeds: number of seeds per evaluation opponent, each played once per side.
-        callbacks: of the training of every role; without state.
+        callbacks: callbacks of every role's training; without state.
     """
     store = arena.store
     for name, count in (("turns", turns), ("iterations", iterations)):
@@ -223,24 +222,26 @@ def evolve(
 
 
 def check_left_alone(train: TrainConfig, default: TrainConfig, names: Sequence[str], who: str) -> None:
-    """Refuse settings of a training that `who` sets itself or does not use."""
+    """Reject settings of a training run that `who` sets or does not use."""
     for name in names:
         value = operator.attrgetter(name)(train)
         is_default = value == operator.attrgetter(name)(default)
-        require(is_default, f"--train.{name.replace('_', '-')}", f"left alone: {who} decides it", value)
+        require(is_default, f"--train.{name.replace('_', '-')}", f"left at its default: {who} sets it", value)
 
 
 def entry_rows(store: Store) -> Rows:
-    """A row per entry, in the order of their creation."""
+    """Return a row per entry, in the order of creation."""
     entries = store.entries()
     names = {entry.id: entry.name for entry in entries}
     return [{"name": e.name, "kind": e.kind, "id": e.id, "parent": names.get(e.parent or "")} for e in entries]
 
 
 def opponent_rows(store: Store, name: str) -> Rows:
-    """A row per opponent that a learner which goes on from an entry may draw: its rating, the games of the two, the
-    entry's points per game in them, and its `share` of the learner's battles, the largest first. `first_share` is that
-    of a new run before its first entry, when it counts as new in the league."""
+    """Return a row per opponent that a learner which continues from an entry may sample, the largest share first.
+
+    A row has the opponent's rating, the games of the two, the entry's points per game in them, and its `share` of the
+    learner's battles. `first_share` is the share in a new run before its first entry.
+    """
     me = store.find(name)
     require(not me.is_scripted, "an entry", "one with a network, which can be trained", name)
     own = store.weights.open(me.id)
@@ -262,10 +263,10 @@ def opponent_rows(store: Store, name: str) -> Rows:
 
 
 def standing_rows(store: Store) -> Rows:
-    """A row per entry, best rating first: Glicko-2 rating, Bradley-Terry refit (`refit`), Nash mixture (`nash`) and,
-    where a best response to it was trained, the lower bound of its exploitability.
+    """Return a row per entry, best rating first, with its Glicko-2 rating, Bradley-Terry refit and Nash share.
 
-    Where the teams differ, points per battle follow for either side; every pair plays both, equally often.
+    Entries with a trained best response have a lower bound of their exploitability. If the teams differ, points per
+    battle on either side follow; every pair plays both sides equally often.
     """
     standings = store.standings()
     score, games = payoff_matrix(store, [standing.id for standing in standings])
@@ -294,7 +295,7 @@ def standing_rows(store: Store) -> Rows:
 def standing_row(
     standing: Standing, refit: float, share: float, conservatism: float, bound: float | None = None
 ) -> dict[str, Any]:
-    """Format a row of the standings; `share` is the share in the Nash mixture, `bound` that of its exploitability."""
+    """Format a row of the standings; `share` is the Nash share, `bound` the lower bound of the exploitability."""
     return {
         "name": standing.name,
         "kind": standing.kind,
@@ -311,7 +312,7 @@ def standing_row(
 
 
 def age_correlation(store: Store) -> tuple[int, float] | None:
-    """Length of the longest lineage and Spearman's rho of age and rating along it; None below 3 rated entries."""
+    """Return length and Spearman's rho of age and rating of the longest lineage; None below 3 rated entries."""
     line = longest_line(store.entries())
     rating = {standing.id: standing.rating for standing in store.standings() if standing.games > 0}
     if len(line) <= 2 or not rating.keys() >= {entry.id for entry in line}:
@@ -321,7 +322,7 @@ def age_correlation(store: Store) -> tuple[int, float] | None:
 
 @dataclasses.dataclass(frozen=True)
 class Payoff:
-    """Payoff matrix of the E entries that have played, and its game-theoretic solution."""
+    """Payoff matrix of the E entries that have played, with its game-theoretic solution."""
 
     names: list[str]
     games: list[list[float]]
@@ -335,13 +336,13 @@ class Payoff:
     exploitability: float
     """Gain of the best response against the mixture, see `mixture.exploitability`."""
     cyclic: float
-    """Share of the payoff that no rating explains, see `ratings.cyclic_share`."""
+    """Share of the payoff that ratings do not explain, see `ratings.cyclic_share`."""
     cyclic_by_chance: float
-    """As much of it would be expected by chance."""
+    """Expected value of `cyclic` by chance."""
 
 
 def compute_payoff(store: Store) -> Payoff:
-    """Compute the payoff matrix of a league, its cyclic share, its Nash mixture and the exploitability of that."""
+    """Compute the payoff matrix of a league, its cyclic share, its Nash mixture and the mixture's exploitability."""
     standings = [standing for standing in store.standings() if standing.games > 0]
     require(len(standings) > 1, "--league", "one with recorded battles", str(store.folder))
     names = [standing.name for standing in standings]
@@ -355,7 +356,7 @@ def compute_payoff(store: Store) -> Payoff:
 
 
 def longest_line(entries: Sequence[Entry]) -> list[Entry]:
-    """The longest chain of parents, oldest entry first."""
+    """Return the longest chain of parents, oldest entry first."""
     by_id = {entry.id: entry for entry in entries}
     best: list[Entry] = []
     for entry in entries:
@@ -368,7 +369,7 @@ def longest_line(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Rank correlation coefficient (Spearman 1904) in -1 .. 1; 0 if one side is constant."""
+    """Return the rank correlation coefficient (Spearman 1904) in -1 .. 1; 0 if one side is constant."""
     from scipy.stats import rankdata  # takes a second to import
 
     x, y = (rankdata(values) - (len(values) + 1) / 2 for values in (xs, ys))

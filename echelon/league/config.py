@@ -17,7 +17,7 @@ class LeagueConfig:
     tau: Annotated[float, Limits(1e-3, 100)] = 0.5
     """System constant of Glicko-2 that limits changes of the volatility (Glickman 2012: 0.3 to 1.2)."""
     conservatism: Annotated[float, Limits(0, 1e3)] = 2.0
-    """Factor k of the conservative rating r - k RD, which decides promotions."""
+    """Factor k of the conservative rating r - k RD, which determines promotions."""
     commanders: Annotated[int, Limits(1, 10**6, "entries")] = 5
     """Number of the best entries that are commanders."""
     min_games: Annotated[int, Limits(0, MANY.high)] = 20
@@ -25,12 +25,12 @@ class LeagueConfig:
     commander_points: Annotated[float, SHARE] = 0.5
     """Points per game, 1 for a win and 0.5 for a draw, below which no entry is a commander."""
     candidates_kept: Annotated[int, Limits(1, 10**6, "entries")] = 16
-    """Number of candidates that stay active; those rated lower retire."""
+    """Number of candidates that stay active; candidates with lower ratings retire."""
     equal_rating: Annotated[float, Limits(0, 1e6)] = 20.0
-    """Points of r - k RD by which candidates differ that count as equal when some retire: those stay that fight least
-    like the others, if all of them were measured (`standings --style`). 0: by rating alone."""
+    """Largest difference of r - k RD at which candidates count as equal when some retire: the most different fighting
+    styles stay, if all candidates have a measured style (`standings --style`). 0: by rating alone."""
     weighting: Weighting = "hard"
-    """Weighting of opponents in a training run. Roles of `evolve` have weightings of their own, see `roles`."""
+    """Weighting of opponents in a training run. Roles of `evolve` have their own weightings, see `roles`."""
     hardness: Annotated[float, Limits(1e-3, 1e3)] = 2.0
     """Exponent p of the `hard` weighting (1 - x)^p (AlphaStar: 2)."""
     cold_games: Annotated[int, Limits(0, MANY.high)] = 20
@@ -48,7 +48,7 @@ class LeagueConfig:
     exploiter_hopeless: Annotated[float, SHARE] = 0.1
     """Win rate against the main agent up to which its exploiter plays past main agents instead (AlphaStar: 10 %)."""
     exploiter_turns: Annotated[int, MANY] = 4
-    """Turns after which an exploiter that did not win begins anew (AlphaStar adds it too, after 2e9 to 4e9 steps)."""
+    """Turns after which an exploiter that did not win is reset (AlphaStar also adds it, after 2e9 to 4e9 steps)."""
     league_exploiter_reset: Annotated[float, SHARE] = 0.25
     """Probability that a league exploiter is reset when it is added or out of turns (AlphaStar: 25 %)."""
 

@@ -1,7 +1,7 @@
-"""The SQLite file of a league: opened if it has a known schema, waited for while another process holds it.
+"""The SQLite file of a league. It is opened only with a known schema; locked files are retried.
 
-Whatever SQLite refuses, a full disk or a spoiled page, is a `FileError` of one line that names the file. What a
-stranger's file can make a query cost is bounded by the size of the file. Values are checked by column.
+Every SQLite error, such as a full disk or a corrupt page, becomes a one-line `FileError` with the file's name. The cost
+of queries on an untrusted file is limited by its size. Values are checked by column.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError, as_file_error, expect, parse_json, warn_of_network
 
 KINDS = ("scripted", "candidate", "commander", "main", "exploiter", "retired")
-"""Kinds of entries: scripted tiers, added checkpoints, the best of those, snapshots of main agents, exploiters, and
-retired entries, which play no more battles."""
+"""Kinds of entries: scripted tiers, added checkpoints, the best of them, snapshots of main agents, exploiters, and
+retired entries, which play no battles."""
 CHANGES = ("added", "promoted", "demoted", "retired", "judged", "reset")
 """Kinds of recorded changes of an entry or a role."""
 
@@ -97,7 +97,7 @@ TABLES = (
         owner TEXT NOT NULL,
         PRIMARY KEY (blue, red, seed))""",
 )
-"""Statements that make the file of a league."""
+"""Statements that create the tables of a league."""
 
 VIEWS = (
     """CREATE TEMP VIEW payoff AS
@@ -116,8 +116,8 @@ VIEWS = (
         LEFT JOIN (SELECT x, sum(games) AS games, sum(score) AS score FROM payoff GROUP BY x) AS total
             ON total.x = e.id""",
 )
-"""Views that every connection makes for itself: a file holds none, because reading a stored one would run the SQL of
-whoever wrote the file."""
+"""Views that every connection creates itself. A file contains none, because a stored view would run the SQL of an
+untrusted author."""
 
 
 T = TypeVar("T")
@@ -126,32 +126,32 @@ Schema = dict[str, tuple[str, str, str]]
 logger = logging.getLogger(__name__)
 
 ATTEMPT_S = 1.0
-"""How long one attempt waits for a lock, in seconds."""
+"""Seconds that one attempt waits for a lock."""
 PAUSE_S = 0.05
 """Seconds between two attempts."""
 TELL_S = 10.0
-"""Seconds between two lines that tell that another process holds the lock."""
+"""Seconds between two warnings that another process holds the lock."""
 PATIENCE_S = 600.0
-"""How long attempts are repeated, in seconds, unless `Database.patience_s` is shorter."""
+"""Seconds for which attempts are repeated, unless `Database.patience_s` is shorter."""
 SETTINGS = ("trusted_schema = OFF", "cell_size_check = ON", "foreign_keys = ON", "synchronous = FULL")
 LONGEST_VALUE = 16 << 20
-"""Maximum number of bytes of a value or a row; the largest of ours are the settings and the statistics of a match."""
+"""Maximum number of bytes of a value or a row; the largest ones are the settings and the statistics of a match."""
 LONGEST_SAID = 200
-"""Letters of what SQLite says, which may quote the file, in an error."""
+"""Maximum length of SQLite's message in an error; it may quote the file."""
 STEPS = 1 << 18
-"""Instructions of SQLite's virtual machine between two counts."""
+"""Instructions of SQLite's virtual machine between two calls of the progress handler."""
 FEWEST_STEPS = 16 * STEPS
 STEPS_PER_BYTE = 4
-"""A statement may take `FEWEST_STEPS` and so many for each byte of the file: our queries take up to 0.04."""
+"""A statement may use `FEWEST_STEPS` plus this many steps per byte of the file; normal queries use up to 0.04."""
 MOST_OBJECTS = 100
-"""Tables, indices and views that are compared with ours."""
+"""Maximum number of tables, indices and views that are compared with the schema."""
 OBJECTS = f"SELECT name, type, tbl_name, sql FROM sqlite_master LIMIT {MOST_OBJECTS}"
 STATISTICS = "sqlite_stat"
-"""Prefix of tables that SQLite's ANALYZE adds to any file."""
+"""Prefix of the tables that SQLite's ANALYZE adds."""
 
 
 def close_quietly(connection: sqlite3.Connection) -> None:
-    """Close a connection; not from another thread, where SQLite's own memory ends it."""
+    """Close a connection; in another thread do nothing, because SQLite then frees the connection itself."""
     with contextlib.suppress(sqlite3.ProgrammingError):
         connection.close()
 
@@ -161,14 +161,14 @@ class Database:
 
     Args:
         path: the file, which must exist.
-        mode: whether it may be written to; `immutable` takes it that nobody writes to it meanwhile.
+        mode: access mode; `immutable` assumes that no process writes to the file meanwhile.
     """
 
     def __init__(self, path: Path, mode: Literal["ro", "rw", "immutable"]) -> None:
         self.path, self.steps, self.patience_s = path, 0, PATIENCE_S
         uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro&immutable=1' if mode == 'immutable' else mode}"
         self.connection = self._retrying(lambda: sqlite3.connect(uri, ATTEMPT_S, isolation_level=None, uri=True))
-        # One that nobody closes goes with its object; Python 3.13 warns of a connection that is merely dropped.
+        # Closes a forgotten connection with its object; Python 3.13 warns about dropped open connections.
         self.close = weakref.finalize(self, close_quietly, self.connection)
         self.connection.set_progress_handler(self._is_endless, STEPS)
         if sys.version_info >= (3, 11):
@@ -181,20 +181,22 @@ class Database:
         return self._retrying(lambda: self.connection.execute(statement, values).fetchall())
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Execute an SQL statement for each row of values. Returns how many rows of the file it changed."""
+        """Execute an SQL statement for each row of values; return the number of changed rows."""
         before, all_rows = self.connection.total_changes, list(rows)
         self._retrying(lambda: self.connection.executemany(statement, all_rows))
         return self.connection.total_changes - before
 
     def insert(self, table: str, rows: Sequence[Sequence[Any]], or_what: str = "") -> None:
-        """Insert rows of a table, each with a value for every column of it or of those in brackets behind its name."""
+        """Insert rows, each with a value for every column of the table or for those in brackets after its name."""
         if rows:
             self.executemany(f"INSERT {or_what} INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Context manager for a transaction that holds the write lock from its beginning and is on the disk at its
-        end, all of it or nothing; nested ones join the outermost."""
+        """Context manager for an atomic, durable transaction; nested ones join the outermost.
+
+        The transaction holds the write lock from its start, and is on the disk at its end.
+        """
         if self.connection.in_transaction:
             yield
             return
@@ -203,14 +205,14 @@ class Database:
             yield
             self.execute("COMMIT")
         except BaseException:
-            # A full disk has rolled it back already.
+            # After a full disk, SQLite has already rolled back.
             if self.connection.in_transaction:
                 with contextlib.suppress(FileError):
                     self.execute("ROLLBACK")
             raise
 
     def _retrying(self, work: Callable[[], T]) -> T:
-        """Do `work`, again while the lock is held; a statement that met a lock has changed nothing."""
+        """Run `work`, and retry while the file is locked; a statement that fails on a lock changes nothing."""
         start_s = last_warning_s = time.monotonic()
         while True:
             self.steps = 0
@@ -219,35 +221,35 @@ class Database:
             except (sqlite3.Error, UnicodeError, OverflowError) as error:
                 now_s = time.monotonic()
                 if str(error) == "interrupted" and not self._is_spent():
-                    # A signal that came while SQLite was counting steps.
+                    # A signal arrived while SQLite was counting steps.
                     raise KeyboardInterrupt from None
                 if not is_locked(error) or now_s - start_s >= self.patience_s:
-                    # Who has waited in vain does not wait again for what is to be tidied up.
+                    # After a timeout, the clean-up does not wait again.
                     self.patience_s = 0.0
                     raise FileError(f"{self.path}: {self._explained(error, now_s - start_s)}") from None
             if now_s - last_warning_s >= TELL_S:
                 last_warning_s = now_s
-                logger.warning("%s: another process holds it, trying again: %.0f s so far", self.path, now_s - start_s)
+                logger.warning("%s: locked by another process, retrying for %.0f s", self.path, now_s - start_s)
             time.sleep(PAUSE_S)
 
     def _explained(self, error: Exception, waited_s: float) -> str:
         message = one_line(error, LONGEST_SAID)
         if is_locked(error):
-            return f"another process has held it for {waited_s:.0f} s: let it end first"
+            return f"locked by another process for {waited_s:.0f} s: wait until it ends"
         if message == "interrupted":
-            return f"not the file of a league: a query of a file of this size must take {self._most_steps()} steps"
-        # Messages of SQLite quote what the file holds, letters or not.
+            return f"not the file of a league: a query exceeded {self._most_steps()} steps"
+        # Messages of SQLite may quote arbitrary bytes of the file.
         if type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeError):
-            return f"not the file of a league, or spoiled: {message}"
+            return f"not the file of a league, or corrupt: {message}"
         return f"cannot be read or written: {message}{self._hint()}"
 
     def _hint(self) -> str:
-        """What to do about a database with a log and without its index, which SQLite has to write to read both."""
+        """Return a hint for a database with a log but no index, which SQLite must write to read both."""
         log, index = (self.path.with_name(f"{self.path.name}{suffix}") for suffix in ("-wal", "-shm"))
         if not log.exists() or index.exists():
             return ""
         hint = "copy the league to a folder that can be written to"
-        return f": {log.name} is read with {index.name}, which is missing: {hint}"
+        return f": {log.name} requires {index.name}, which is missing: {hint}"
 
     def _is_endless(self) -> bool:
         self.steps += STEPS
@@ -258,7 +260,7 @@ class Database:
 
     def _most_steps(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        # Of what a file takes on the disk: one with holes is shorter than it says.
+        # Allocated blocks, because a sparse file is smaller than its size.
         sizes = [(file.stat().st_size, 512 * file.stat().st_blocks) for file in files if file.exists()]
         return FEWEST_STEPS + STEPS_PER_BYTE * sum(min(size, blocks) for size, blocks in sizes)
 
@@ -268,7 +270,7 @@ def is_locked(error: Exception) -> bool:
 
 
 def make_database(path: Path) -> None:
-    """Make the tables of a league in an empty file."""
+    """Create the tables of a league in an empty file."""
     with closing(Database(path, "rw")) as database, database.transaction():
         for statement in TABLES:
             database.execute(statement)
@@ -277,16 +279,16 @@ def make_database(path: Path) -> None:
 
 
 def open_database(path: Path) -> Database:
-    """Open the database of a league, and make its views. Where it cannot be written, it is opened for reading.
+    """Open the database of a league and create its views; read-only if it is not writable.
 
     Raises:
-        FileError: it is not the file of a league, or of another version; then nothing was written to it.
+        FileError: if it is not the file of a league, or has another version; nothing was then written to it.
     """
     is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     log = path.with_name(f"{path.name}-wal")
-    # To read it together with a log, which a killed process leaves, SQLite writes to a file beside it.
+    # To read the file with the log of a killed process, SQLite writes to a file beside it.
     is_closed = not log.exists() or log.stat().st_size == 0
-    # A database opened for writing may be changed by that alone: a journal that was left there is played back.
+    # Opening for writing may already change the file, because a leftover journal is rolled back.
     database = Database(path, "immutable" if not is_writable and is_closed else "ro")
     try:
         check_tables(database)
@@ -305,11 +307,11 @@ def open_database(path: Path) -> Database:
 
 
 def check_tables(database: Database) -> None:
-    """Refuse a database that is none of a league, or has more or other tables, indices, views or triggers."""
+    """Reject a database that is not a league's, or has missing, additional or changed tables, indices or views."""
     mark, version = value_of(database, "application_id"), value_of(database, "user_version")
     label = f"{database.path}: not the file of a league"
     if mark == 0 and 1 <= version < VERSION and "matches" in schema_of(database.execute(OBJECTS)):
-        hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
+        hint = "leagues from before the first release are not supported: create a new one with `arena.py init`"
         raise FileError(f"{database.path}: version must be {VERSION}, got {version}: {hint}")
     expect(mark == APPLICATION_ID, f"{label}: application_id", f"{APPLICATION_ID}", mark)
     if version > VERSION:
@@ -318,7 +320,7 @@ def check_tables(database: Database) -> None:
     schema, expected = schema_of(database.execute(OBJECTS)), expected_schema()
     for name in sorted(schema.keys() | expected.keys()):
         if schema.get(name) != expected.get(name):
-            state = "missing" if name not in schema else "another" if name in expected else "not known"
+            state = "missing" if name not in schema else "different" if name in expected else "unknown"
             kind, object_name = (expected.get(name) or schema[name])[0], name[:100]
             raise FileError(
                 f"{label}: schema must be that of version {version}, got {kind!r:.20} {object_name!r}, {state}"
@@ -326,12 +328,13 @@ def check_tables(database: Database) -> None:
 
 
 def check_pages(database: Database) -> None:
-    """Refuse a database whose pages do not hold together, such as one that is its own child: queries might go round in
-    circles, and what is written might be lost. It takes about 1 ms a MB.
+    """Reject a database with inconsistent pages, such as cycles, in which queries may not end or writes may be lost.
+
+    It takes about 1 ms per MB.
     """
     ((status,),) = database.execute("PRAGMA quick_check(1)")
     if status != "ok":
-        raise FileError(f"{database.path}: not the file of a league, or spoiled: {one_line(status, LONGEST_SAID)}")
+        raise FileError(f"{database.path}: not the file of a league, or corrupt: {one_line(status, LONGEST_SAID)}")
 
 
 def schema_of(rows: Iterable[tuple[Any, ...]]) -> Schema:
@@ -348,7 +351,7 @@ def expected_schema() -> Schema:
 
 
 def value_of(database: Database, pragma: str) -> int:
-    """An integer from the header of a file."""
+    """Return an integer from the header of a file."""
     return int(database.execute(f"PRAGMA {pragma}")[0][0])
 
 
@@ -358,12 +361,12 @@ LONGEST_NAME = 100
 MOST_PERIODS = 1 << 40
 NUMBER = checks.number(-1e9, 1e9)
 Rules = Mapping[str, checks.Check]
-"""Of each column, what a value must be."""
+"""The check of each column."""
 SECONDS = checks.number(0, 1e12)
 """A Unix time or a duration, in seconds."""
 NAME = checks.matching(
     f"(?!.{{{LONGEST_NAME + 1}}})(heuristic:({'|'.join(TIERS)})@[1-9][0-9]{{0,5}}|[a-z0-9]+(-[a-z0-9]+){{0,9}})",
-    f"small letters and digits in words joined by -, or heuristic:TIER@RULES, of at most {LONGEST_NAME} letters",
+    f"lower-case letters and digits in words joined by -, or heuristic:TIER@RULES, of at most {LONGEST_NAME} letters",
 )
 
 
@@ -435,34 +438,35 @@ RULES: dict[str, Rules] = {
 
 
 def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
-    """Check the values of one row that have a rule."""
+    """Check all values of a row that have a rule."""
     for field, value in row.items():
         if field in rules:
             rules[field](f"{where}.{field}", value)
 
 
 def json_object(where: str, value: Any) -> dict[str, Any]:
-    """The JSON object that a stored text is."""
+    """Parse a stored JSON object."""
     parsed = parse_json(where, value.encode()) if isinstance(value, str) else value
     expect(isinstance(parsed, dict), where, "a JSON object", parsed)
     return dict(parsed)
 
 
 def check_identity(where: str, id: str, name: str, kind: str) -> None:
-    """Check that an entry whose values hold is what its name says: a scripted tier with the id of its name, or another
-    that is none.
+    """Check the identity of an entry whose values are valid.
+
+    A scripted tier has the id and kind of its name; other entries are not scripted.
     """
     expected_id = scripted_id(name)
-    expect(expected_id in (None, id), f"{where}.id", f"{expected_id}, as of every {name}", id)
+    expect(expected_id in (None, id), f"{where}.id", f"{expected_id}, the id of {name}", id)
     kinds = ("scripted", "retired") if expected_id is not None else tuple(kind for kind in KINDS if kind != "scripted")
-    expect(kind in kinds, f"{where}.kind", f"one of {kinds}, as its name tells", kind)
+    expect(kind in kinds, f"{where}.kind", f"one of {kinds}, according to its name", kind)
 
 
 def check_rules(where: str, env: dict[str, Any]) -> None:
-    """Refuse a league of other rules: its matches and ratings say nothing about these."""
+    """Reject a league of other rules, because its matches and ratings do not apply to the current rules."""
     rules = current_versions().rules
     with as_file_error(where):
         file_rules = stored_versions(env, "env").rules
     if file_rules != rules:
-        hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
+        hint = "matches and ratings are valid only under their rules; `arena.py add` adds its weights/* to a new league"
         raise FileError(f"{where}: env.rules_version must be {rules}, got {file_rules}: {hint}")

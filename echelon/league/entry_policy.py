@@ -1,4 +1,4 @@
-"""Resolves `league:FOLDER/NAME`: an entry of a league as a commander, as `echelon.agents.names` registers it."""
+"""Resolves `league:FOLDER/NAME` to an entry of a league as a commander, for `echelon.agents.names`."""
 
 from contextlib import closing
 from pathlib import Path
@@ -13,9 +13,9 @@ FORM = "league:FOLDER/NAME"
 
 
 def resolve_entry(name: str) -> Commander:
-    """The commander of `league:FOLDER/NAME`, where NAME is the name of an entry or the beginning of its id.
+    """Return the commander of `league:FOLDER/NAME`, where NAME is an entry's name or the start of its id.
 
-    A scripted entry means the tier of its name. Names of entries come from a file, so none of them is imported.
+    A scripted entry resolves to the tier of its name. Names of entries come from a file, so they are never imported.
     """
     folder, _, entry_name = name.partition(":")[2].rpartition("/")
     names_league = folder == "" or (Path(folder) / entry_name / FILE).exists()
@@ -26,10 +26,10 @@ def resolve_entry(name: str) -> Commander:
 
 
 def qualified_name(name: str, league: Path) -> str:
-    """The name for `resolve` of a commander that is an entry of `league` unless it is named otherwise.
+    """Return the name under which `resolve` finds a commander that may be an entry of `league`.
 
-    Scripted commanders, names with a prefix or a module and paths that exist stay as they are: names of entries hold no
-    colon.
+    Scripted commanders, names with a prefix or module, and existing paths are returned unchanged. Names of entries
+    contain no colon.
     """
     is_entry = ":" not in name and not is_scripted(name) and not Path(name).exists()
     return f"{LEAGUE}{league}/{name}" if is_entry else name

@@ -3,7 +3,7 @@
 The three roles are those of Vinyals et al. 2019 (Methods, 'Multi-agent learning'). The main agent trains against the
 whole league. The main exploiter trains to beat the current main agent, the league exploiter to beat all entries. An
 exploiter that succeeds is added to the league and is reset. AlphaStar also adds an exploiter that ran out of time; here
-it is reset without joining, so that every exploiter of a league has beaten an entry.
+it is reset without joining, so every exploiter in a league has beaten an entry.
 """
 
 import dataclasses
@@ -32,12 +32,12 @@ class Role(str, Enum):
 
 
 Shares = dict[str, float]
-"""Probability of each opponent by entry id; where they sum to less than 1, the rest is self-play."""
+"""Probability of each opponent by entry id; if the sum is below 1, the rest is self-play."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Decision about a learner after a turn, with its reason."""
+class TurnOutcome:
+    """The outcome of a turn for a learner, with its reason."""
 
     joins: bool
     """Whether its policy is added to the league."""
@@ -54,10 +54,10 @@ def spread(pool: list[Opponent], weighting: Weighting, hardness: float, share: f
 
 
 def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConfig) -> Shares:
-    """Opponents of the main agent: itself, the whole league, and forgotten rivals.
+    """Return the opponents of the main agent: itself, the whole league, and forgotten rivals.
 
     Args:
-        rivals: past main agents and exploiters; forgotten are those beaten at a rate below `forgotten_below`.
+        rivals: past main agents and exploiters; a rival is forgotten if its win rate is below `forgotten_below`.
     """
     forgotten = [opponent for opponent in rivals if opponent.win_rate < config.forgotten_below]
     forgotten_share = 1 - config.main_self_share - config.main_pfsp_share
@@ -71,14 +71,14 @@ def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConf
 
 
 def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config: LeagueConfig) -> Shares:
-    """Opponents of the main exploiter: the current main agent, or past ones if that one is too strong to learn from.
+    """Return the opponents of the main exploiter: the current main agent, or past ones if that is too strong.
 
     Args:
         main: the main agent, with the results of the exploiter's last evaluation.
     """
     if main is None:
         return {}
-    # By default four lost games suffice: the win rate is smoothed by one drawn game.
+    # By default four lost games suffice, because the win rate is smoothed by one drawn game.
     if main.win_rate > config.exploiter_hopeless or not earlier:
         return {main.id: 1.0}
     return spread(earlier, "variance", config.hardness, 1.0)
@@ -88,25 +88,25 @@ def league_exploiter_shares(pool: list[Opponent], config: LeagueConfig) -> Share
     return spread(pool, "hard", config.hardness, 1.0) if pool else {}
 
 
-def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueConfig, rng: random.Random) -> Verdict:
+def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueConfig, rng: random.Random) -> TurnOutcome:
     """Decide whether a learner is added to the league and whether it is reset.
 
     Args:
         win_rates: points per game by opponent, in the evaluation against the current main agent for a main exploiter,
-            against all active entries for a league exploiter; empty where there was no opponent, which is no win.
+            against all active entries for a league exploiter. Empty means no opponent, which does not count as a win.
     """
     if role is Role.MAIN:
-        return Verdict(True, False, "a main agent's snapshot joins after every turn and it learns on")
+        return TurnOutcome(True, False, "a main agent's snapshot joins after every turn and its training continues")
     name, worst = min(win_rates.items(), key=lambda pair: pair[1], default=("", 0.0))
-    result = f"{worst:.0%} of the points against {name}, {config.exploiter_wins:.0%} wanted, turn {turns}"
+    result = f"{worst:.0%} of the points against {name}, {config.exploiter_wins:.0%} required, turn {turns}"
     if not win_rates:
-        result = f"no opponent to be judged against, turn {turns}"
+        result = f"no opponent for an evaluation, turn {turns}"
     wins, is_late = bool(win_rates) and worst >= config.exploiter_wins, turns >= config.exploiter_turns
     if not wins and not is_late:
-        return Verdict(False, False, f"learns on: {result} of {config.exploiter_turns}")
+        return TurnOutcome(False, False, f"continues: {result} of {config.exploiter_turns}")
     resets = role is Role.MAIN_EXPLOITER or rng.random() < config.league_exploiter_reset
     why = f"won: {result}; joins and" if wins else f"out of turns: {result};"
-    return Verdict(wins, resets, f"{why} {'begins anew' if resets else 'learns on'}")
+    return TurnOutcome(wins, resets, f"{why} {'resets' if resets else 'continues'}")
 
 
 KIND = {Role.MAIN: "main", Role.MAIN_EXPLOITER: "exploiter", Role.LEAGUE_EXPLOITER: "exploiter"}
@@ -119,22 +119,22 @@ class Progress:
     generation: int = 0
     """Number of resets."""
     turns: int = 0
-    """Turns since it was reset or last added to the league."""
+    """Turns since the role was reset or last added to the league."""
     entry: str = ""
-    """Id of its last entry; empty if there is none."""
+    """Id of its last entry; empty for none."""
     judged: dict[str, list[float]] = field(default_factory=dict)
     """Games and points in the last evaluation, by opponent."""
 
 
 class Evolution:
-    """Trains the roles of a league in turn. When restarted, each role resumes from its last completed turn.
+    """Trains the roles of a league in turn. After a restart, each role resumes from its last completed turn.
 
     Args:
-        config: training config of all roles; its environment is replaced by that of the league.
-        start: initial weights of all roles, also after a reset; random initialization if None.
+        config: training config of all roles; the league's environment replaces its own.
+        start: initial weights of all roles, also after a reset; None for random initialization.
         seeds: number of seeds per opponent in evaluations and ratings, each played once per side.
         planned_turns: number of turns per role, which sets the length of training schedules.
-        callbacks: of the training of every role; without state.
+        callbacks: callbacks of every role's training; without state.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Evolution:
             opponent=PAST,
             past_share=0.0,
             self_share=0.0,
-            # If no league opponent is drawn, the learner plays its policy of the previous iteration.
+            # If no league opponent is sampled, the learner plays its policy of the previous iteration.
             past_kept=1,
             past_every=1,
         )
@@ -171,14 +171,14 @@ class Evolution:
         return Progress(**self.store.role(role.value))
 
     def folder(self, role: Role, generation: int) -> Path:
-        """Run folder of a role, with its checkpoints and metrics."""
+        """Return the run folder of a role, with its checkpoints and metrics."""
         return self.store.folder / "learners" / role.value.replace(" ", "_") / f"generation_{generation}"
 
-    def turn(self, role: Role) -> Verdict:
-        """Train a role for one turn, evaluate it, and apply the verdict."""
+    def turn(self, role: Role) -> TurnOutcome:
+        """Train a role for one turn, evaluate it, and apply the outcome."""
         self._rate_newcomers()
         progress = self.progress(role)
-        # Set before the trainer is created, because its constructor draws the first opponents.
+        # Set before the trainer is created, because its constructor samples the first opponents.
         self.pool.shares = self.opponent_shares(role, progress)
         trainer = self._trainer(role, progress.generation)
         trainer.train(self.iterations)
@@ -186,9 +186,9 @@ class Evolution:
         digest = self.store.add_weights(checkpoint)
         points = self._evaluate(role, digest)
         rates = {self._name(opponent): score / games for opponent, (games, score) in points.items()}
-        verdict = judge(role, rates, progress.turns + 1, self.rules, self.rng)
-        self._conclude(role, progress, verdict, checkpoint, points)
-        return verdict
+        outcome = judge(role, rates, progress.turns + 1, self.rules, self.rng)
+        self._apply_outcome(role, progress, outcome, checkpoint, points)
+        return outcome
 
     def _rate_newcomers(self) -> None:
         """Rate entries that were added by an interrupted run and not rated."""
@@ -197,33 +197,33 @@ class Evolution:
             if entry.id not in rated:
                 rate_entry(self.arena, entry, self.seeds)
 
-    def _conclude(
-        self, role: Role, progress: Progress, verdict: Verdict, checkpoint: Path, points: dict[str, list[float]]
+    def _apply_outcome(
+        self, role: Role, progress: Progress, outcome: TurnOutcome, checkpoint: Path, points: dict[str, list[float]]
     ) -> None:
-        """Apply a verdict in one transaction, and rate the entry that it adds."""
+        """Apply the outcome of a turn in one transaction, and rate the new entry, if any."""
         with self.store.writing():
-            entry = self.store.add(checkpoint, KIND[role], progress.entry or None) if verdict.joins else None
+            entry = self.store.add(checkpoint, KIND[role], progress.entry or None) if outcome.joins else None
             last = entry.id if entry is not None else progress.entry
             after = Progress(
-                generation=progress.generation + verdict.resets,
-                turns=0 if verdict.joins or verdict.resets else progress.turns + 1,
+                generation=progress.generation + outcome.resets,
+                turns=0 if outcome.joins or outcome.resets else progress.turns + 1,
                 # After a reset the next entry has no parent.
-                entry="" if verdict.resets else last,
-                judged={} if verdict.resets else points,
+                entry="" if outcome.resets else last,
+                judged={} if outcome.resets else points,
             )
             self.store.set_setting(f"role {role.value}", vars(after))
-            self.store.record_change("judged", f"{role.value}: {verdict.reason}", entry)
-            if verdict.resets:
-                self.store.record_change("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
-        if verdict.resets:
+            self.store.record_change("judged", f"{role.value}: {outcome.reason}", entry)
+            if outcome.resets:
+                self.store.record_change("reset", f"{role.value}, generation {after.generation}: {outcome.reason}")
+        if outcome.resets:
             del self.trainers[role]
         if entry is not None:
             rate_entry(self.arena, entry, self.seeds)
-        values = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
+        values = {"joins": outcome.joins, "resets": outcome.resets, "reason": outcome.reason}
         log.write_event(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **values)
 
     def opponent_shares(self, role: Role, progress: Progress) -> Shares:
-        """Distribution of the opponents of a role in its next turn."""
+        """Return the distribution of a role's opponents in its next turn."""
         me = next((entry for entry in self.store.entries() if entry.id == progress.entry), None)
         fits = compatible_entries(self.config.model, self.store)
         pool = [self._known(opponent, progress) for opponent in opponent_pool(self.store, fits, me)]
@@ -236,33 +236,33 @@ class Evolution:
         newest_main = self._newest_main()
         main_opponent = next((opponent for opponent in pool if opponent.id == newest_main), None)
         if main_opponent is not None:
-            # The main agent adds an entry before each of these turns: take the last result against its predecessor.
+            # The main agent adds an entry before each of these turns, so use the last result against its predecessor.
             games, score = (sum(column) for column in zip((0.0, 0.0), *progress.judged.values(), strict=True))
             main_opponent = main_opponent._replace(games=int(games), score=score)
         earlier = [opponent for opponent in pool if opponent.id in mains and opponent.id != newest_main]
         return main_exploiter_shares(main_opponent, earlier, self.rules)
 
     def _newest_main(self) -> str:
-        """Id of the latest entry of the main agent; empty if there is none or it is retired."""
+        """Return the id of the main agent's latest entry; empty if there is none or it is retired."""
         newest = self.progress(Role.MAIN).entry
         return newest if any(entry.id == newest for entry in self.store.active()) else ""
 
     def _known(self, other: Opponent, progress: Progress) -> Opponent:
-        """`other` with the results of the learner's last evaluation, if it was an opponent there."""
+        """Return `other` with its results in the learner's last evaluation, if it was an opponent."""
         if other.id not in progress.judged:
             return other
         games, score = progress.judged[other.id]
         return other._replace(games=int(games), score=score)
 
     def _evaluate(self, role: Role, digest: str) -> dict[str, list[float]]:
-        """Evaluate a role. Returns games and points by opponent; the battles are not recorded."""
+        """Evaluate a role; return games and points by opponent. The battles are not recorded."""
         if role is Role.MAIN:
             return {}
         main = self._newest_main()
         active = [entry.id for entry in self.store.active()]
         opponents = [main] if role is Role.MAIN_EXPLOITER and main else active
         seeds = period_seeds(self.store.period, self.seeds, rated=False)
-        # Weights that are an entry already do not meet themselves.
+        # Weights that are already an entry do not play against themselves.
         rivals = [opponent for opponent in opponents if opponent != digest]
         if not rivals:
             return {}
@@ -273,7 +273,7 @@ class Evolution:
         return next(entry.name for entry in self.store.entries() if entry.id == who)
 
     def _trainer(self, role: Role, generation: int) -> Trainer:
-        """Trainer of a role: cached, resumed from its newest checkpoint, or new."""
+        """Return the trainer of a role: cached, resumed from its newest checkpoint, or new."""
         if role not in self.trainers:
             folder = self.folder(role, generation)
             can_resume = any((folder / "checkpoints").glob("[!.]*"))

@@ -1,7 +1,7 @@
 """Exports a league to a JSON file and imports it. An imported file is untrusted and validated completely first.
 
-Files are read and written row by row, so that memory does not grow with their size. Imported rows are checked
-one by one and staged in a new database, whose indices keep keys unique and look up references.
+Files are read and written row by row, so memory does not grow with their size. Imported rows are checked one by one and
+inserted into a temporary database, whose indices enforce unique keys and find references.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ COLUMNS = {table: tuple(RULES[table]) for table in ("entries", "periods", "match
 ROWS = {table: record(RULES[table]) for table in COLUMNS}
 ROWS["entries"] = record({**RULES["entries"], "weights": optional(text(100))})
 REPEATED = re.compile(r"UNIQUE constraint failed: \w+\.(\w+)")
-"""What SQLite says of values that stand in another row already, and the first of their columns."""
+"""SQLite's error for duplicate values, and the first of their columns."""
 REFERENCES = {**dict.fromkeys(("blue", "red", "entry", "response"), "entries"), "period": "periods"}
-"""The table that a column refers to, by column; the same in every table that has the column."""
+"""By column, the table that it refers to; the same in every table with this column."""
 REFERENCED = {
     "entries": ("entry", "SELECT id FROM entries WHERE id = ?"),
     "periods": ("period", "SELECT closed FROM periods WHERE number = ?"),
 }
-"""What a row of these tables is called, and the query that finds it."""
+"""The noun for a row of these tables, and the query that finds it."""
 VALUES = {table: operator.itemgetter(*names) for table, names in COLUMNS.items()}
-"""Takes a row's values in this order."""
+"""Returns a row's values in this order."""
 CACHED = 1 << 14
-"""Entries and periods, and recipes, that are not looked up again."""
+"""Number of cached lookups of entries, periods and recipes."""
 ROWS_AT_ONCE = 64
-"""Inserted or fetched by one statement, and in memory for it."""
+"""Number of rows per statement, and in memory."""
 
 
 def stored_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
-    """The exported columns of the rows of a table, in the order of their rowids, not all of them in memory."""
+    """Yield the exported columns of a table's rows, in the order of rowids, without loading all of them."""
     columns, last = COLUMNS[table], -(1 << 63)
     query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_AT_ONCE}"
     while chunk := store.execute(query, last):
@@ -69,13 +69,13 @@ def stored_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
 
 
 def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]:
-    """Insert the rows of an exported league into a database without any.
+    """Insert the rows of an exported league into an empty database.
 
     Args:
-        limit: bytes that it may have.
+        limit: maximum number of bytes of the file.
 
     Returns:
-        All fields of the file that are not tables, such as the settings of the league.
+        All fields of the file that are not tables, such as the league's settings.
     """
     staging = Staging(name, store)
     try:
@@ -87,7 +87,7 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
             else:
                 staging.settings[key] = value
     except FileError:
-        # Of several rows that cannot be, the first is told.
+        # If several rows are invalid, report the first one.
         staging.insert()
         raise
     staging.finish()
@@ -98,7 +98,7 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
 
 
 def check_setting(name: str, field: str, value: Any) -> None:
-    """Validate what the file says of itself, and the types of settings; None is one that is missing."""
+    """Validate the file's header and the types of its settings; None means missing."""
     expected = {"schema": SCHEMA, "version": VERSION}.get(field)
     expect(expected in (None, value), f"{name}: {field}", repr(expected), value)
     expect(field not in ("env", "rules") or isinstance(value, dict), f"{name}: {field}", "an object", value)
@@ -107,24 +107,24 @@ def check_setting(name: str, field: str, value: Any) -> None:
 
 
 class Staging:
-    """A file being read, and the database that its rows go to.
+    """The import of a file: checks its rows and inserts them into a database.
 
     Args:
-        store: the league that is being made, without rows.
+        store: the new league, without rows.
     """
 
     def __init__(self, name: str, store: Store) -> None:
         self.name, self.store = name, store
         self.settings: dict[str, Any] = {}
         self.tables: list[str] = []
-        """Those that have begun, in the order of the file."""
+        """Tables read so far, in the order of the file."""
         self.batch: list[tuple[Any, ...]] = []
         """Rows of the current table that are not inserted yet."""
         self.inserted = 0
-        """Number of rows of the current table that are in the database."""
+        """Number of rows of the current table in the database."""
         self.unresolved: list[str] = []
-        """Tables that stand before one that they refer to."""
-        # Caches live no longer than the reading of a file.
+        """Tables that precede a table they refer to."""
+        # The caches live only during the import.
         self.find = functools.lru_cache(CACHED)(lambda table, key: store.execute(REFERENCED[table][1], key))
         self.versions = functools.lru_cache(CACHED)(recipe_versions)
 
@@ -141,18 +141,18 @@ class Staging:
         location = f"{self.name}: {table}[{number}]"
         check_fields(location, row, table)
         if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):
-            raise FileError(f"{location}.parent must name an entry above it, got {row['parent']!r}")
+            raise FileError(f"{location}.parent must name an earlier entry, got {row['parent']!r}")
         if table == "matches":
             self._check_match(location, row)
         if table not in self.unresolved:
             self._check_references(location, table, row)
         self.batch.append(VALUES[table](row))
-        # An entry must be there for the next one to descend from it.
+        # An entry is inserted at once, because the next one may descend from it.
         if len(self.batch) == ROWS_AT_ONCE or table == "entries":
             self.insert()
 
     def insert(self) -> None:
-        """Insert the rows of the current table that were added since the last time."""
+        """Insert the rows of the current table that were added since the last call."""
         batch, self.batch = self.batch, []
         if not batch:
             return
@@ -168,7 +168,7 @@ class Staging:
             row = dict(zip(COLUMNS[table], batch[done], strict=True))
             field = "id" if self.find("entries", row.get("id")) else repeated[1]
             location = f"{self.name}: {table}[{self.inserted + done}].{field}"
-            raise FileError(f"{location} must stand there once, got {row[field]!r} again") from None
+            raise FileError(f"{location} must be unique, got duplicate {row[field]!r}") from None
         self.inserted += len(batch)
 
     def _check_match(self, where: str, row: dict[str, Any]) -> None:
@@ -179,20 +179,20 @@ class Staging:
         versions = current_versions().rules
         expect(rules == versions, f"{where}.recipe", f"of rules {versions}", row["recipe"])
         if row["blue"] == row["red"]:
-            raise FileError(f"{where}.red must not be blue, got {row['red']!r}")
+            raise FileError(f"{where}.red must differ from blue, got {row['red']!r}")
 
     def _check_references(self, where: str, table: str, row: dict[str, Any]) -> None:
         for field, target in REFERENCES.items():
             if row.get(field) is not None and not self.find(target, row[field]):
                 raise FileError(f"{where}.{field} must name a known {REFERENCED[target][0]}, got {row[field]!r}")
         is_open = table == "ratings" and self.find("periods", row["period"]) == [(None,)]
-        expect(not is_open, f"{where}.period", "one that is closed", row.get("period"))
+        expect(not is_open, f"{where}.period", "a closed period", row.get("period"))
         if table == "matches":
             key = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
             expect(row["key"] == key, f"{where}.key", repr(key), row["key"])
 
     def finish(self) -> None:
-        """Validate what shows when the whole file has been read."""
+        """Validate everything that requires the whole file."""
         self.insert()
         for field in ("schema", "version", "env", "rules"):
             check_setting(self.name, field, self.settings.get(field))
@@ -202,15 +202,15 @@ class Staging:
             for number, row in enumerate(stored_rows(self.store, table)):
                 self._check_references(f"{self.name}: {table}[{number}]", table, row)
         if not self.store.execute("SELECT 1 FROM entries LIMIT 1"):
-            raise FileError(f"{self.name}: entries must be at least one, got none")
+            raise FileError(f"{self.name}: entries must contain at least one, got none")
         still_open = self.store.execute("SELECT number FROM periods WHERE closed IS NULL ORDER BY number LIMIT 10")
         if still_open != self.store.execute("SELECT max(number) FROM periods"):
             numbers = [number for (number,) in still_open]
-            raise FileError(f"{self.name}: periods must end with one that is open, got open {numbers}")
+            raise FileError(f"{self.name}: periods must end with the only open one, got open {numbers}")
 
 
 def check_ratings(name: str, store: Store, tau: float) -> None:
-    """Compute the ratings of every closed period again, from its matches and the ratings before it, and compare.
+    """Recompute the ratings of every closed period from its matches and earlier ratings, and compare them.
 
     Raises:
         FileError: if a rating differs by more than rounding, or an entry that played in a period has none.
@@ -221,19 +221,19 @@ def check_ratings(name: str, store: Store, tau: float) -> None:
         rows = store.execute(query, period)
         entries = [entry for _, entry, *_ in rows]
         games = store.execute("SELECT blue, red, winner FROM matches WHERE period = ? ORDER BY rowid", period)
-        if unrated := {entry for sim_model in games for entry in sim_model[:2]} - {*entries}:
-            raise FileError(f"{name}: ratings must rate all that played in period {period}, got none of {min(unrated)}")
+        if unrated := {entry for game in games for entry in game[:2]} - {*entries}:
+            raise FileError(f"{name}: ratings must include all players of period {period}, got none of {min(unrated)}")
         before = ratings_of([last.get(entry, (RATING, DEVIATION, VOLATILITY)) for entry in entries])
         after = torch.stack(rate(before, games_of(games, entries), tau), -1).tolist()
         for (row, entry, *stored), computed in zip(rows, after, strict=True):
             for field, value, expected in zip(Ratings._fields, stored, computed, strict=True):
-                limit = f"{expected:.6g}, as the matches of period {period} give"
+                limit = f"{expected:.6g}, computed from the matches of period {period}"
                 expect(math.isclose(value, expected, rel_tol=1e-6), f"{name}: ratings[{row - 1}].{field}", limit, value)
             last[entry] = tuple(stored)
 
 
 def check_fields(where: str, row: Any, table: str) -> None:
-    """Validate the fields of one row, each by itself."""
+    """Validate the fields of one row, without references."""
     ROWS[table](where, row)
     if table == "exploits":
         low, bound, high = row["low"], row["bound"], row["high"]
@@ -243,7 +243,7 @@ def check_fields(where: str, row: Any, table: str) -> None:
         expect(row["weights"] == expected, f"{where}.weights", repr(expected), row["weights"])
         suffix = f"@{current_versions().rules}"
         if expected is None and not row["name"].endswith(suffix):
-            raise FileError(f"{where}.name must end with {suffix}, the league's, got {row['name']!r}")
+            raise FileError(f"{where}.name must end with {suffix}, the rules of the league, got {row['name']!r}")
         check_identity(where, row["id"], row["name"], row["kind"])
 
 
@@ -252,37 +252,37 @@ Watched = Callable[[BinaryIO], BinaryIO]
 
 
 def write_league(store: Store, path: Path) -> None:
-    """Write a league to a JSON file, and copies of its weights next to it. Checkpoints of roles are not exported.
+    """Write a league to a JSON file, and copies of its weights beside it. Checkpoints of roles are not exported.
 
     Raises:
-        FileError: if the league holds what `read_league` refuses, the file would be larger than `MAX_BYTES`, its limit,
-            `path` is the league's log, or something cannot be written; then nothing is written.
+        FileError: if `read_league` would reject the league, the file would exceed `MAX_BYTES`, `path` is the league's
+            log, or a file cannot be written; nothing is then written.
     """
     settings: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "written_by": version.VERSION}
     settings |= {"env": store.env.signature(), "rules": as_json(store.rules)}
     if path.resolve() == (store.folder / log.FILE).resolve():
-        raise FileError(f"{path}: expected another name, got that of the league's log, which is not replaced")
+        raise FileError(f"{path}: expected another name, got that of the league's log")
     beside = WeightStore(path.parent)
     with atomic_write(path) as draft:
         with store.writing():
             write_rows(path, draft, settings, store)
-        # Whoever reads it will do just this, so what the league holds is validated by it too.
+        # The import code validates the draft, so an exported league can always be imported.
         with staged(draft, str(store.path)) as copy:
             for _, digest in networks(copy):
                 beside.add(store.weights.open(digest))
 
 
 def write_rows(path: Path, draft: Path, settings: dict[str, Any], store: Store) -> None:
-    """Write settings and the rows of a league to the draft of a JSON file."""
+    """Write the settings and rows of a league to the draft of a JSON file."""
     with open(draft, "wb") as file:
         for piece in table_bytes(settings, {table: exported_rows(store, table) for table in COLUMNS}):
             if file.tell() + len(piece) > MAX_BYTES:
-                raise FileError(f"{path}: a league must be at most {MAX_BYTES} bytes to be read again, got more")
+                raise FileError(f"{path}: a league must have at most {MAX_BYTES} bytes to be imported, got more")
             file.write(piece)
 
 
 def exported_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
-    """Rows of a table as they stand in a file."""
+    """Yield the rows of a table in the form of the file."""
     for number, row in enumerate(stored_rows(store, table)):
         check_values(f"{store.path}: {table}[{number}]", row, RULES[table])
         if table == "entries":
@@ -291,7 +291,7 @@ def exported_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
 
 
 def networks(store: Store) -> Iterator[tuple[int, str]]:
-    """Row and id of each entry that has weights."""
+    """Yield row number and id of each entry with weights."""
     for number, row in enumerate(stored_rows(store, "entries")):
         if scripted_id(row["name"]) is None:
             yield number, row["id"]
@@ -299,8 +299,9 @@ def networks(store: Store) -> Iterator[tuple[int, str]]:
 
 @contextlib.contextmanager
 def staged(path: Path, name: str) -> Iterator[Store]:
-    """Context manager that yields a database, for as long, of the rows of an exported league, all of them validated.
-    The database is made in a folder beside the file.
+    """Context manager that yields a temporary database with the validated rows of an exported league.
+
+    The database is created in a folder beside the file.
     """
     with open_file(path, MAX_BYTES) as file, writing_to(path):  # noqa: SIM117
         with tempfile.TemporaryDirectory(prefix=".league.", dir=path.parent) as folder:
@@ -309,11 +310,11 @@ def staged(path: Path, name: str) -> Iterator[Store]:
 
 
 def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: file) -> Store:
-    """Create a league from an exported file and the weights next to it.
+    """Create a league from an exported file and the weights beside it.
 
     Args:
-        path: the file, as written by `write_league`.
-        watched: called with the open file, returns what is read in its place; a caller may show progress.
+        path: the file, written by `write_league`.
+        watched: wraps the open file, for example to show progress.
     """
     root = Path(folder)
     if (root / FILE).exists():
@@ -352,11 +353,11 @@ def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore)
         except FileError as error:
             raise FileError(f"{name}: entries[{row}].weights: {error}") from None
         if difference := battle_difference(env.signature(), checkpoint.env.signature()):
-            raise FileError(f"{name}: entries[{row}].weights: trained in another battle: {difference}")
+            raise FileError(f"{name}: entries[{row}].weights: trained with another battle config: {difference}")
 
 
 def take_back(new: Sequence[Path], *folders: Path) -> None:
-    """Remove new folders, and then of `folders` those that nothing else is in."""
+    """Remove new folders, and then those of `folders` that are empty."""
     for path in new:
         shutil.rmtree(path, ignore_errors=True)
     for folder in folders:

@@ -1,7 +1,7 @@
 """Plays the battles of a league and records the matches; several processes may share the work.
 
-A process claims battles before it plays them, so that no battle is played twice. Matches that could not be recorded are
-kept in a file beside the league until they are.
+A process claims battles before it plays them, so no battle is played twice. Matches that cannot be recorded are saved
+in a file beside the league until they are recorded.
 """
 
 import contextlib
@@ -50,10 +50,10 @@ CHECK = record(
 
 
 def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]) -> str:
-    """Save matches in a file in the folder of their league or, if that cannot be written, in that of temporary files.
+    """Save matches in a file in the league's folder or, if that is not writable, in the temporary folder.
 
     Returns:
-        A line that tells where they are and which command records them, or that they are lost.
+        A line with the file and the command that records it, or that the matches are lost.
     """
     rows = [match._asdict() for match in matches]
     data = json_bytes({"schema": SCHEMA, "version": VERSION, "env": env.signature(), "matches": rows})
@@ -63,24 +63,24 @@ def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]
             write_whole(path, data)
         except FileError:
             continue
-        return f"{len(rows)} battles that were fought are kept: `arena.py import {path} --league {folder}` records them"
-    return f"{len(rows)} battles that were fought are lost, as no file can be written either: fight them again"
+        return f"{len(rows)} played battles are saved: `arena.py import {path} --league {folder}` records them"
+    return f"{len(rows)} played battles are lost, because no file can be written: play them again"
 
 
 def is_unrecorded(path: Path) -> bool:
-    """Whether a file is one of `save_unrecorded`, by its beginning."""
+    """Return whether a file was written by `save_unrecorded`, from its first bytes."""
     with open_file(path, 1 << 40) as file:
         return f'"schema": "{SCHEMA}"'.encode() in file.read(100)
 
 
 def record_file(path: Path, store: Store) -> tuple[int, int]:
-    """Record the matches of a file in the open period of their league. What is recorded already stays as it is.
+    """Record the matches of a file in the open period of their league; recorded matches do not change.
 
     Returns:
-        The number of matches in the file, and of those that are new.
+        The number of matches in the file, and the number of new ones.
 
     Raises:
-        FileError: the file is invalid, or of another league or rules; then none is recorded.
+        FileError: if the file is invalid, or belongs to another league or rules; then no match is recorded.
     """
     document = read_claims(path, CHECK, MAX_BYTES)
     matches = [MatchRecord(**row) for row in document["matches"]]
@@ -90,10 +90,10 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
         require(difference is None, "env", "the battle of the league", difference)
         for number, match in enumerate(matches):
             label = f"matches[{number}]"
-            require({match.blue, match.red} <= ids, label, "of entries of the league", (match.blue, match.red))
-            require(match.blue != match.red, label, "of two entries", match.blue)
+            require({match.blue, match.red} <= ids, label, "between entries of the league", (match.blue, match.red))
+            require(match.blue != match.red, label, "between two different entries", match.blue)
             is_current = recipe_versions(match.recipe) == current_versions()
-            require(is_current, f"{label}.recipe", "of the rules and maps of today", match.recipe)
+            require(is_current, f"{label}.recipe", "of the current rules and map generator", match.recipe)
     new = store.record(matches)
     if new > 0:
         log.write_imported(store, (match._asdict() for match in matches))
@@ -101,7 +101,7 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
 
 
 CLAIMS_FOLDER = "fighting"
-"""Subfolder of a league with one lock file per playing process, locked as long as the process lives."""
+"""Subfolder of a league with one lock file per playing process, locked while the process lives."""
 
 
 class Claims:
@@ -114,8 +114,8 @@ class Claims:
         """Claim the first battles that are neither played nor claimed by a living process.
 
         Returns:
-            The claimed battles, and whether other candidates remain unplayed. If nothing was claimed, those are
-            being played by other processes.
+            The claimed battles, and whether other candidates remain unplayed. If nothing was claimed, other processes
+            are playing those.
         """
         store = self.store
         with store.writing():
@@ -129,7 +129,7 @@ class Claims:
         return new, len(unplayed) > len(new)
 
     def is_dead(self, owner: str) -> bool:
-        """Whether the process that claimed battles as `owner` has ended."""
+        """Return whether the process that claimed battles as `owner` has ended."""
         try:
             with file_lock(self.store.folder / CLAIMS_FOLDER / owner):
                 pass
@@ -151,7 +151,7 @@ def claiming(store: Store) -> Iterator[Claims]:
             store.database.patience_s = 0.0
             raise
         finally:
-            # If it fails, the claims of an owner whose file is not locked count as released.
+            # If this fails, the claims still count as released, because the owner's file is no longer locked.
             with contextlib.suppress(FileError):
                 release(store, path.name)
 
@@ -161,8 +161,8 @@ def claimed(store: Store) -> set[Battle]:
 
 
 def owners(store: Store) -> set[str]:
-    """Names of the processes that hold claims."""
-    # Each is the name of a file.
+    """Return the names of the processes that hold claims."""
+    # Each name is a file name, so it is validated.
     return {owner for (owner,) in store.read("claims", ("owner",), "SELECT DISTINCT owner FROM claims")}
 
 
@@ -191,9 +191,8 @@ class LeagueArena:
     """Plays the battles of a league and records them. Results do not depend on the composition of batches.
 
     Args:
-        settings: how it computes.
-        tasks: hands the battles out to a Ray cluster, see `RayArena`, in place of its device; this process records
-            them.
+        settings: settings of the arena.
+        tasks: distributes the battles to a Ray cluster, see `RayArena`; this process then only records them.
     """
 
     def __init__(self, store: Store, settings: ArenaConfig, tasks: RayTasks | None = None) -> None:
@@ -206,35 +205,35 @@ class LeagueArena:
         self.recipe = match_recipe(MAP_SEED, self.arena.settings.precision)
 
     def policy(self, entry_id: str) -> TeamPolicy:
-        """The policy of an entry, in evaluation mode."""
+        """Return the policy of an entry, in evaluation mode."""
         if entry_id in self.scripts:
             return scripted(self.scripts[entry_id], self.arena.config, self.device)
         return self.store.weights.policy(entry_id)
 
     @property
     def task(self) -> Task:
-        """The battles of the league, as a task."""
+        """The battles of the league as a task."""
         env = self.store.env
         return Task("league", "battles of a league", env, *current_versions(), evaluation=self.arena.config)
 
     def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
-        """The battles that were not `Store.played`, at any precision: a pair plays each seed once per side."""
+        """Return the battles without a match (`Store.played`), at any precision."""
         played = self.store.played(battles)
         return [battle for battle in battles if battle not in played]
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Generator[PlayedBatch, None, None]:
         """Play rated battles batch by batch. A batch is yielded after its matches were recorded and logged.
 
-        Several processes may be given the same battles; each battle is played once. Battles claimed by another process
-        are waited for at the end, and are played here if that process dies.
+        Several processes may receive the same battles; each battle is played once. At the end, this process waits for
+        battles claimed by other processes, and plays them if such a process dies.
 
         Args:
-            battles: the battles; those already recorded are skipped.
+            battles: the battles; recorded ones are skipped.
         """
         recorded = 0
         with claiming(self.store) as claims:
             while True:
-                # A cluster takes all at once, so that no worker waits for the others' last battle.
+                # A cluster receives all battles at once, so no worker waits for the last battle of another one.
                 batch_size = len(battles) if self.is_shared else self.arena.settings.batch
                 claimed, others_play = claims.claim(battles, batch_size)
                 if claimed:
@@ -250,9 +249,9 @@ class LeagueArena:
     def _play_recorded(
         self, battles: Sequence[Battle], recorder: Recorder | None, before: int
     ) -> Iterator[PlayedBatch]:
-        """Play battles in batches and record each, or save it elsewhere; an interrupt says how many are recorded."""
+        """Play battles in batches and record each, or save it elsewhere; an interrupt reports the recorded number."""
         placed = [battle._replace(seed=match_seed(battle.seed)) for battle in battles]
-        # Closed at once, so that an interrupt ends what is under way.
+        # Closed explicitly, so that an interrupt ends the running batch.
         with closing(self.arena.play_batches(placed, recorder)) as batches:
             while True:
                 batch = None
@@ -273,16 +272,16 @@ class LeagueArena:
                 yield batch
 
     def _kept(self, played: PlayedBatch | None, before: int) -> str:
-        """What an interrupt left, in words, once a batch that was being recorded is recorded or saved."""
+        """Record or save a batch after an interrupt, and return a message about it."""
         if played is None:
-            return f"{before} battles are recorded, the same command goes on"
-        # It may have come while they were being recorded, or just after; a match counts once.
+            return f"{before} battles are recorded; the same command continues"
+        # The interrupt may have come during the recording or after it; a match is recorded once.
         self.store.database.patience_s = 0.0
         try:
             self.store.record(played.matches)
         except FileError:
             return self._save(played)
-        return f"{before + len(played)} battles are recorded, the same command goes on"
+        return f"{before + len(played)} battles are recorded; the same command continues"
 
     def _save(self, played: PlayedBatch) -> str:
         return save_unrecorded(self.store.folder, self.arena.config, played.matches)
@@ -290,14 +289,15 @@ class LeagueArena:
     def evaluate(
         self, who: str, opponents: Sequence[str], seeds: Sequence[int], watch: Watch | None = None
     ) -> Evaluation:
-        """`echelon.evaluate` in the battles of the league. They are not recorded, affect no rating, and may repeat
-        recorded ones.
+        """Run `echelon.evaluate` in the battles of the league.
+
+        They are not recorded, do not affect ratings, and may repeat recorded battles.
 
         Args:
-            who: id of an entry, or of weights that the league knows.
+            who: id of an entry, or of weights in the league's store.
 
         Returns:
-            The evaluation, its opponents by id.
+            The evaluation, with opponents by id.
         """
         match_seeds = [match_seed(seed) for seed in seeds]
         evaluation = evaluate(who, self.task, opponents, seeds=match_seeds, arena=self.arena, watch=watch)
@@ -306,7 +306,7 @@ class LeagueArena:
         return dataclasses.replace(evaluation, met=met_before(provenance, self.arena.config, entries))
 
     def batch_of(self, battles: Sequence[Battle], result: BatchResult) -> PlayedBatch:
-        """The matches to record of battles with these results."""
+        """Return the match records for battles with these results."""
         matches = [
             self._record_of(battle, outcome, result.seconds / len(battles))
             for battle, outcome in zip(battles, result.results, strict=True)
@@ -329,9 +329,9 @@ class LeagueArena:
 
 
 def match_seed(seed: int) -> int:
-    """The seed of the battles of schedule seed S: that of the first battle of `Match.play(S)`.
+    """Return the battle seed of a schedule seed S: the seed of the first battle of `Match.play(S)`.
 
-    So `arena.py play --seed S --battles 2` plays the two battles of schedule seed S, though on other maps.
+    So `arena.py play --seed S --battles 2` plays the two battles of schedule seed S, but on other maps.
     """
     return int(noise.battle_seeds(seed, 1, torch.device("cpu")))
 

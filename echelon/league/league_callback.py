@@ -23,7 +23,7 @@ from echelon.runtime.tensor_files import StateDict
 class LeagueCallback(Callback):
     """Adds checkpoints of a learner to a league, every `TrainConfig.league_every` iterations and at the end of a run.
 
-    The first process alone plays; all sample their opponents from the updated league.
+    Only the first process plays; all processes sample their opponents from the updated league.
 
     Args:
         sampler: sampler of opponents, which is updated with every entry of the learner.
@@ -36,10 +36,10 @@ class LeagueCallback(Callback):
         self.arena, self.store, self.sampler, self.seeds = arena, arena.store, sampler, seeds
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Add the learner of a run that was interrupted between the checkpoint and its entry."""
+        """Add the learner if an interrupted run stopped between a checkpoint and its entry."""
         if not self.sampler.shares and trainer.config.past_battles > 0:
             trainer.log_plain(
-                f"{trainer.config.league}: no policy there has this architecture (--model): until one has, "
+                f"{trainer.config.league}: no policy in it has this architecture (--model): until then "
                 f"{trainer.config.past_battles} of {trainer.config.num_envs} battles are against earlier selves"
             )
         if trainer.counters.iterations > 0 and self._is_due(trainer):
@@ -62,7 +62,7 @@ class LeagueCallback(Callback):
                 entry_id = self.submit(path).id
             except Exception as failure:
                 error = failure
-        # The others wait for the entry, whatever became of it.
+        # The other processes wait for the entry, even if it failed.
         entry_id = ranks.broadcast_text(entry_id)
         if not entry_id:
             raise error or ConfigError(ELSEWHERE)
@@ -95,7 +95,7 @@ class LeagueCallback(Callback):
         self.sampler.set_learner(state_dict.fact("me", str))
 
     def standing(self) -> str:
-        """Rating and rank of the last entry of the learner, as one line."""
+        """Return rating and rank of the learner's last entry, as one line."""
         standings = self.store.standings()
         learner = self.sampler.me
         place, row = next((n, s) for n, s in enumerate(standings, 1) if learner is not None and s.id == learner.id)
@@ -103,17 +103,17 @@ class LeagueCallback(Callback):
 
 
 def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> LeagueCallback | None:
-    """Callback for the league named by `--opponent`; None if it names none."""
+    """Create the callback for the league named by `--opponent`; None if it names none."""
     if not config.league:
         return None
     folder = Path(config.league)
     is_entry = not (folder / FILE).exists() and (folder.parent / FILE).exists()
-    limit = "league:FOLDER; one of its entries is met by --curriculum.opponents league:FOLDER/NAME"
+    limit = "league:FOLDER; for one of its entries use --curriculum.opponents league:FOLDER/NAME"
     require(not is_entry, "--opponent", limit, config.opponent)
     store = Store(folder)
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
-    # The number of battles of training may still be open.
+    # The number of training battles may not be resolved yet.
     steps = config.league_every * config.steps_an_iteration
     entries = config.total_agent_steps // steps if steps > 0 else 1
     battles = entries * 2 * config.league_seeds * len(store.active())

@@ -21,42 +21,41 @@ def write_event(store: Store, event: str, **values: object) -> None:
     Lines of several processes do not interleave.
 
     Raises:
-        FileError: it cannot be appended to; then it is as it was.
+        FileError: if it cannot be appended; the file is then unchanged.
     """
     _append(store, [{"event": event, **values}])
 
 
 def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float, setup: dict[str, Any]) -> None:
-    """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed.
+    """Append a `match` event for each match of a recorded batch, then one `fought` event with the batch's speed.
 
     Args:
-        setup: how they were played, see `BatchArena.setup`.
+        setup: settings of the arena, see `BatchArena.setup`.
     """
     rows = match_events(store, (match._asdict() for match in matches))
     _append(store, [*rows, batch_event(store, len(matches), seconds, is_recorded=True) | setup])
 
 
 def match_events(store: Store, matches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A `match` event for each match, from its columns: who by id and by name, seed, winner, why and when it ended,
-    hash of its last state."""
+    """Return a `match` event for each match: ids, names, seed, winner, reason, length and state hash."""
     names = {entry.id: entry.name for entry in store.entries()}
     rows = []
     for match in matches:
         sides = {f"{side}_name": names[match[side]] for side in ("blue", "red")}
-        told = {name: value for name, value in match.items() if name not in ("recipe", "stats", "key", "created")}
-        rows.append({"event": "match", **told, "winner": Winner(match["winner"]).name.lower(), **sides})
+        columns = {name: value for name, value in match.items() if name not in ("recipe", "stats", "key", "created")}
+        rows.append({"event": "match", **columns, "winner": Winner(match["winner"]).name.lower(), **sides})
     return rows
 
 
 def write_imported(store: Store, matches: Iterable[dict[str, Any]]) -> None:
-    """Append a `match` event, marked `imported`, for each match that came from a file, from its columns."""
+    """Append a `match` event, marked `imported`, for each match from a file, from its columns."""
     rows = iter(matches)
     while chunk := list(itertools.islice(rows, IMPORTED_AT_ONCE)):
         _append(store, [row | {"imported": True} for row in match_events(store, chunk)])
 
 
 def batch_event(store: Store, matches: int, seconds: float, is_recorded: bool) -> dict[str, Any]:
-    """The `fought` event of a batch; `is_recorded` says whether its matches are recorded."""
+    """Return the `fought` event of a batch; `is_recorded` tells whether its matches are recorded."""
     speed, hits = round(matches / seconds, 2), round(store.weights.hit_rate, 3)
     return {"event": "fought", "matches": matches, "matches_per_s": speed, "kept": is_recorded, "cache_hit_rate": hits}
 

@@ -1,4 +1,4 @@
-"""Who meets whom: schedules of pairs, and prioritized fictitious self-play (PFSP; Vinyals et al. 2019, eq. 1)."""
+"""Matchmaking: schedules of pairs, and prioritized fictitious self-play (PFSP; Vinyals et al. 2019, eq. 1)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from echelon.learn.opponents.snapshot_pool import Weights
 from echelon.runtime.errors import require
 
 MOST_SEEDS = 1 << 20
-"""Seeds reserved per period: period p has the seeds from p * `MOST_SEEDS`."""
+"""Number of seeds per period: the seeds of period p start at p * `MOST_SEEDS`."""
 MOST_RATED = MOST_SEEDS // 2
 """Seeds of a period for rated battles; the others are for unrated evaluations."""
 
 
 def period_seeds(period: int, count: int, rated: bool = True) -> range:
-    """Seeds of a period, deterministic and disjoint from those of other periods.
+    """Return the seeds of a period, which are deterministic and disjoint from those of other periods.
 
     Args:
-        rated: whether the battles are rated. Entries selected by evaluations are rated on other seeds, because
-            otherwise their ratings would be biased upwards.
+        rated: whether the battles are rated. Entries that were selected in evaluations are rated on other seeds,
+            because the same seeds would bias their ratings upwards.
     """
     require(1 <= count <= MOST_RATED, "seeds", f"1..{MOST_RATED}", count)
     first = period * MOST_SEEDS + (0 if rated else MOST_RATED)
@@ -34,17 +34,17 @@ def period_seeds(period: int, count: int, rated: bool = True) -> range:
 
 
 def from_both_sides(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
-    """Battles of every pair on every seed, with either entry as blue. Ordered by seed, then by pair."""
+    """Return the battles of every pair on every seed and side, ordered by seed, then by pair."""
     return [Battle(*sides, seed) for seed in seeds for x, y in pairs for sides in ((x, y), (y, x))]
 
 
 def round_robin(ids: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
-    """Battles of all pairs of entries, see `from_both_sides`."""
+    """Return the battles of all pairs of entries, see `from_both_sides`."""
     return from_both_sides(list(combinations(ids, 2)), seeds)
 
 
 def one_against(who: str, others: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
-    """Battles of the entry `who` against each of the others, see `from_both_sides`."""
+    """Return the battles of the entry `who` against each of the others, see `from_both_sides`."""
     return from_both_sides([(who, opponent) for opponent in others if opponent != who], seeds)
 
 
@@ -64,7 +64,7 @@ class Opponent(NamedTuple):
 
     @property
     def win_rate(self) -> float:
-        """x: points per game of the learner, smoothed by one drawn game, so 0.5 without games."""
+        """x: the learner's points per game, smoothed by one drawn game, so 0.5 without games."""
         return (self.score + 0.5) / (self.games + 1)
 
 
@@ -77,11 +77,11 @@ def probabilities(weights: Sequence[float]) -> list[float]:
 def preference(
     weighting: Weighting, win_rates: Sequence[float], gaps: Sequence[float], hardness: float = 2.0
 ) -> list[float]:
-    """Probability of each opponent.
+    """Return the probability of each opponent.
 
     Args:
-        weighting: `hard` (1 - x)^p prefers opponents one loses to, `variance` x (1 - x) prefers equal ones, `bell`
-            exp(-gap² / (2 200²)) prefers a similar rating, `uniform` prefers none.
+        weighting: `hard` (1 - x)^p prefers opponents that the learner loses to, `variance` x (1 - x) prefers equal
+            ones, `bell` exp(-gap² / (2 200²)) prefers similar ratings, `uniform` has no preference.
         hardness: exponent p of `hard`.
     """
     match weighting:
@@ -98,9 +98,9 @@ def preference(
 
 
 def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> list[Opponent]:
-    """Opponents allowed after `games` games.
+    """Return the opponents allowed after `games` games.
 
-    Below `cold_games` games those within `cold_gap` rating points, or else the nearest one; then all.
+    Below `cold_games` games these are the ones within `cold_gap` rating points, or else the nearest one; then all.
     """
     if games >= config.cold_games:
         return list(pool)
@@ -109,10 +109,10 @@ def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: Le
 
 
 def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozenset[str]]:
-    """Pairs of ids that may play rated matches: each is `within_reach` of the other.
+    """Return the pairs of ids that may play rated matches: each entry is `within_reach` of the other.
 
-    An entry without such a pair plays the nearest of the entries that it is within reach of, such as all with enough
-    games. Without any of these, as among three newcomers 200 points apart, it plays its nearest.
+    An entry without such a pair plays the nearest entry that may play it, for example one with enough games. If there
+    is none either, as among three new entries 200 points apart, it plays the nearest entry.
     """
     rivals = {
         standing.id: [Opponent(rival.id, rival.rating, 0, 0.0) for rival in stands if rival.id != standing.id]
@@ -135,7 +135,7 @@ def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozens
 
 
 def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> dict[str, float]:
-    """Probability of each opponent, by id, for a learner with this rating and number of games."""
+    """Return the probability of each opponent, by id, for a learner with this rating and number of games."""
     reach = within_reach(pool, rating, games, config)
     rates, gaps = [opponent.win_rate for opponent in reach], [rating - opponent.rating for opponent in reach]
     shares = preference(config.weighting, rates, gaps, config.hardness)
@@ -157,12 +157,12 @@ class LeaguePool:
 class OpponentSampler(LeaguePool):
     """The opponents of a learner in a league, weighted by its results against them.
 
-    Running battles keep their opponents; after `refresh`, new ones are sampled from the current state of the league.
+    Running battles keep their opponents; after `refresh`, new opponents are sampled from the current league.
 
     Args:
         model: architecture of the learner, which opponents must share.
-        me: id of the learner's last entry, whose rating and results are used; empty before the first entry, when the
-            learner counts as a new entry of this league without games.
+        me: id of the learner's last entry, whose rating and results are used. Empty before the first entry: the learner
+            then counts as a new entry without games.
         columns: the learner's layout, which opponents must share; by default that of this version.
     """
 
@@ -189,10 +189,10 @@ class OpponentSampler(LeaguePool):
 
 
 def compatible_entries(model: ModelConfig, store: Store, columns: PolicyLayout | None = None) -> list[Entry]:
-    """Active entries of a league with trained policies of this architecture.
+    """Return the active entries of a league with trained policies of this architecture.
 
     Args:
-        columns: the layout that they must read; by default that of this version.
+        columns: the layout that they must have; by default that of this version.
     """
     entries = []
     for entry in store.active():

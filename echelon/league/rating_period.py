@@ -1,4 +1,4 @@
-"""Closes rating periods: rates all entries at once and promotes, demotes or retires them; measures their styles."""
+"""Closes rating periods: rates all entries at once, then promotes, demotes or retires them; also measures styles."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from echelon.runtime.json_checks import record
 def styles_of(
     arena: LeagueArena, battles: int = BATTLES, on_entry: Callable[[str], object] = lambda name: None
 ) -> dict[str, Style]:
-    """The style of every entry by its name, in battles of the league against its scripted tiers but the weakest. Those
-    that are not kept yet are measured, and kept where the league can be written to.
+    """Return the style of every entry, by name, in league battles against all scripted tiers but the weakest.
+
+    Missing styles are measured, and stored if the league is writable.
 
     Args:
-        battles: against each tier, an even number.
+        battles: even number of battles against each tier.
         on_entry: called with the name of each entry.
     """
     store = arena.store
@@ -46,7 +47,7 @@ def styles_of(
             measured = style(entry.id, arena.task, list(tiers), battles, arena=arena.arena)
             response = {tiers[opponent]: points for opponent, points in measured.response.items()}
             stored = dataclasses.replace(measured, policy=entry.name, response=response)
-            with contextlib.suppress(FileError):  # A league that may only be read keeps none.
+            with contextlib.suppress(FileError):  # A read-only league stores none.
                 store.set_setting(f"style {entry.id}", stored.as_json())
         styles[entry.name] = stored
         on_entry(entry.name)
@@ -54,7 +55,7 @@ def styles_of(
 
 
 def stored_style(store: Store, who: str) -> Style | None:
-    """The style of an entry that the league keeps; None if there is none. It may be a stranger's."""
+    """Return the stored style of an entry, or None. The file may be untrusted."""
     row = store.get_setting(f"style {who}")
     if row is None:
         return None
@@ -63,7 +64,7 @@ def stored_style(store: Store, who: str) -> Style | None:
 
 
 def comparable_styles(store: Store) -> dict[str, Style]:
-    """The kept styles by id of all entries that were measured in the same battles as the first of them."""
+    """Return, by id, the stored styles that were measured in the same battles as the first of them."""
     styles = {
         entry.id: entry_style for entry in store.entries() if (entry_style := stored_style(store, entry.id)) is not None
     }
@@ -75,15 +76,15 @@ def comparable_styles(store: Store) -> dict[str, Style]:
 
 
 def distances(styles: Sequence[Style]) -> list[list[float]]:
-    """`[E][E]` how unlike each two are, see `Style.distance`."""
+    """Return the distance of each two styles, `[E][E]`, see `Style.distance`."""
     return [[x.distance(y) for y in styles] for x in styles]
 
 
 def style_columns(styles: Mapping[str, Style], whole: bool = False) -> dict[str, dict[str, Any]]:
-    """Columns of the standings by name of the entry: whom it is most `like`, and how far `apart` the two are.
+    """Return columns of the standings by name: the most similar entry, `like`, and its distance, `apart`.
 
     Args:
-        whole: also the `style`, the `response` and where the entry lies in the `plane`.
+        whole: whether to add `style`, `response` and the position in the `plane`.
     """
     require(len(styles) > 1, "--league", "one of at least two entries", len(styles))
     names, measured = list(styles), list(styles.values())
@@ -103,11 +104,15 @@ def style_columns(styles: Mapping[str, Style], whole: bool = False) -> dict[str,
 
 
 def plane(styles: Sequence[Style]) -> tuple[Tensor, Tensor]:
-    """`[E, 2]` where styles lie in the plane of their first two principal components, in units of `Style.distance`
-    times the root of the number of measures, and `[2]` the shares of the variance along these."""
+    """Project styles to the plane of their first two principal components.
+
+    Returns:
+        `[E, 2]` positions, in units of `Style.distance` times the square root of the number of measures, and `[2]`
+        their shares of the variance.
+    """
     rows = torch.tensor([entry_style.vector for entry_style in styles], dtype=torch.float64, device="cpu")
     left_vectors, sizes, axes = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
-    # Either direction of an axis is as good: its largest number shall be positive.
+    # The sign of an axis is arbitrary: its largest component is made positive.
     signs = axes.gather(1, axes.abs().argmax(1, keepdim=True))[:, 0].sign()
     shares = sizes**2 / (sizes**2).sum().clamp_min(1e-12)
     return (left_vectors * sizes * signs)[:, :2], shares[:2]
@@ -131,7 +136,7 @@ def close_period(store: Store, period: int | None = None) -> int:
     """Rate all entries by the battles of the open period, close it, and apply `moves`, in one transaction.
 
     Args:
-        period: the period to close; nothing happens if another process has closed it. The open one by default.
+        period: the period to close, by default the open one; nothing happens if another process has closed it.
 
     Returns:
         The number of the closed period.
@@ -159,10 +164,10 @@ def close_period(store: Store, period: int | None = None) -> int:
 
 
 def rounds(arena: LeagueArena, battles: Sequence[Battle]) -> Iterator[list[Battle]]:
-    """Yield the unplayed battles of a schedule that may be rated, to be played before the next round is drawn.
+    """Yield rounds of a schedule's unplayed battles that may be rated, each to be played before the next round.
 
-    Entries with under `cold_games` games meet those of similar rating first (`matchmaking.rated_pairs`), and all others
-    once they have played enough. Battles that stay out of reach are left out.
+    Entries with fewer than `cold_games` games first play opponents of similar rating (`matchmaking.rated_pairs`), and
+    all others once they have enough games. Battles that never become allowed are skipped.
     """
     store, active = arena.store, {entry.id for entry in arena.store.active()}
     while True:
@@ -192,12 +197,12 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
 def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style] | None = None) -> list[Move]:
     """Decide promotions to commander, demotions and retirements.
 
-    The best `commanders` entries by r - k RD with at least `min_games` games and `commander_points` a game are
+    The best `commanders` entries by r - k RD with at least `min_games` games and `commander_points` per game are
     commanders; ties are broken by more games, then by name. Of the rest, the best `candidates_kept` and those with
-    fewer games stay candidates; which of equals, their `styles` decide, see `unlike_first`.
+    fewer games stay candidates; between equal ratings `styles` decide, see `unlike_first`.
 
     Args:
-        styles: by id, of those that were measured.
+        styles: the measured styles, by id.
     """
 
     def order(standing: Standing) -> tuple[float, int, str]:
@@ -230,13 +235,14 @@ def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str,
 def unlike_first(
     rest: list[Standing], others: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style]
 ) -> list[Standing]:
-    """Candidates in the order in which they stay: by rating, but of those about the last one that stays, who differ by
-    `equal_rating` at most, in turn whoever fights least like everybody who stays already. By rating alone where one of
-    them was not measured.
+    """Return candidates in the order in which they stay: by rating, then by style among equals.
+
+    Equals are candidates whose rating differs by at most `equal_rating` around the last place that stays. Of these, the
+    one least similar to all that stay comes next. If one of them has no measured style, ratings alone decide.
 
     Args:
-        rest: in the order of their ratings.
-        others: who stays anyway.
+        rest: candidates sorted by rating.
+        others: entries that stay anyway.
     """
 
     def above(standing: Standing) -> float:
@@ -259,7 +265,7 @@ def unlike_first(
 
 
 def payoff_matrix(store: Store, ids: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """`[E, E]` float64 points of the row entry against the column entry, and numbers of games."""
+    """Return points of the row entry against the column entry, `[E, E]` float64, and numbers of games."""
     score, games = (torch.zeros(len(ids), len(ids), dtype=torch.float64, device="cpu") for _ in range(2))
     index = {entry_id: number for number, entry_id in enumerate(ids)}
     for (x, y), (count, points) in store.payoff().items():

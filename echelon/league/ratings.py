@@ -38,16 +38,16 @@ class Games(NamedTuple):
 
 
 POINTS_OF_BLUE = (0.5, 1.0, 0.0)
-"""Points of the blue entry by the `winner` of a match: a draw, blue, red."""
+"""Points of the blue entry, indexed by the `winner` of a match: draw, blue, red."""
 
 
 def ratings_of(rows: Sequence[Sequence[float]]) -> Ratings:
-    """Ratings from rows of rating, deviation and volatility, one for each entry."""
+    """Return ratings from rows of rating, deviation and volatility, one row per entry."""
     return Ratings(*torch.tensor(rows, dtype=torch.float64, device="cpu").view(-1, 3).unbind(-1))
 
 
 def games_of(matches: Sequence[tuple[str, str, int]], ids: Sequence[str]) -> Games:
-    """Games from matches, each the ids of blue and red and its winner; entries are numbered as in `ids`."""
+    """Return games from matches (ids of blue and red, winner); entries are numbered as in `ids`."""
     index = {entry_id: number for number, entry_id in enumerate(ids)}
     pairs = [(index[blue], index[red]) for blue, red, _ in matches]
     blue, red = torch.tensor(pairs, dtype=torch.int64, device="cpu").view(-1, 2).unbind(-1)
@@ -56,18 +56,18 @@ def games_of(matches: Sequence[tuple[str, str, int]], ids: Sequence[str]) -> Gam
 
 
 def expected_score(mu: Tensor, mu_other: Tensor, phi_other: Tensor) -> tuple[Tensor, Tensor]:
-    """Expected score E and the weight g(phi) of the opponent's deviation (step 3), on the internal scale."""
+    """Return the expected score E and the weight g(phi) of the opponent's deviation (step 3), internal scale."""
     g = 1 / torch.sqrt(1 + 3 * phi_other**2 / math.pi**2)
     return torch.sigmoid(g * (mu - mu_other)), g
 
 
 def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
-    """Ratings after a period, all computed from the ratings before it (steps 2 to 8).
+    """Return the ratings after a period, computed from the ratings before it (steps 2 to 8).
 
     The order of games matters only up to rounding. The deviation of entries without games grows, up to `DEVIATION`.
     """
     mu, phi, sigma = (before.rating - RATING) / SCALE, before.deviation / SCALE, before.volatility
-    # Each game counts for both sides.
+    # Each game counts for both entries.
     player, rival = torch.cat((games.x, games.y)), torch.cat((games.y, games.x))
     score = torch.cat((games.score, 1 - games.score)).double()
     expected, g = expected_score(mu[player], mu[rival], phi[rival])
@@ -84,7 +84,7 @@ def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
 
 
 def new_volatility(phi: Tensor, sigma: Tensor, v: Tensor, delta: Tensor, tau: float) -> Tensor:
-    """`[E]` new volatility (step 5): the root of f by the Illinois method, vectorized over entries."""
+    """Return the new volatility `[E]` (step 5): the root of f by the Illinois method, vectorised over entries."""
     a = torch.log(sigma**2)
 
     def f(x: Tensor) -> Tensor:
@@ -114,11 +114,11 @@ def new_volatility(phi: Tensor, sigma: Tensor, v: Tensor, delta: Tensor, tau: fl
 PRIOR_GAMES = 0.5
 """Virtual drawn games per pair, which keep the strength of undefeated entries finite."""
 ROUNDING = 1e-13
-"""Relative error of a likelihood."""
+"""Relative rounding error of a likelihood."""
 
 
 def advantage(score: Tensor, games: Tensor) -> Tensor:
-    """`[E, E]` float64 antisymmetric payoff in [-1, 1]; 0 for pairs without games.
+    """Return the antisymmetric payoff in [-1, 1], `[E, E]` float64; 0 for pairs without games.
 
     Args:
         score: `[E, E]` points of the row against the column.
@@ -129,11 +129,11 @@ def advantage(score: Tensor, games: Tensor) -> Tensor:
 
 
 def cyclic_share(score: Tensor, games: Tensor) -> tuple[float, float]:
-    """Share of the payoff's sum of squares that no rating explains, 0..1, and how much of it chance alone would make.
+    """Return the share of the payoff's sum of squares that ratings do not explain, 0..1, and the share due to chance.
 
-    A payoff is split into a transitive part, here what Bradley-Terry strengths expect, and the rest, which is cyclic
-    (Balduzzi et al. 2018, "Re-evaluating evaluation", there by mean log odds). Chance: as large a rest is expected of
-    so few games, without draws, if the strengths were all that decides.
+    A payoff is split into a transitive part, here the expected scores of Bradley-Terry strengths, and the rest, which
+    is cyclic (Balduzzi et al. 2018, "Re-evaluating evaluation", which uses mean log odds). The share due to chance is
+    the expected rest for this number of games, without draws, if only the strengths mattered.
 
     Args:
         score, games: as in `advantage`.
@@ -150,13 +150,13 @@ def cyclic_share(score: Tensor, games: Tensor) -> tuple[float, float]:
 
 
 def bradley_terry(score: Tensor) -> Tensor:
-    """`[E]` float64 maximum likelihood strengths of the Bradley-Terry model on the rating scale, mean 1500.
+    """Return the maximum likelihood strengths of the Bradley-Terry model, `[E]` float64, rating scale, mean 1500.
 
-    Bradley and Terry 1952, with `PRIOR_GAMES` drawn games for each pair. The likelihood is concave in the strengths:
-    Newton's method, with steps halved until they do not lower it, ends where no strength changes by `TOLERANCE`.
+    Bradley and Terry 1952, with `PRIOR_GAMES` drawn games for each pair. The likelihood is concave in the strengths.
+    Newton's method halves steps that would lower it, and ends when no strength changes by more than `TOLERANCE`.
 
     Args:
-        score: `[E, E]` points of the row against the column; those of a pair add up to its games, a draw is half a win.
+        score: `[E, E]` points of the row against the column, 0.5 for a draw; the points of a pair add up to its games.
     """
     points = score.double() + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64, device="cpu"))
     strength = torch.zeros(len(score), dtype=torch.float64, device="cpu")
@@ -172,16 +172,16 @@ def bradley_terry(score: Tensor) -> Tensor:
 
 
 def log_likelihood(strength: Tensor, points: Tensor) -> Tensor:
-    """`[]` of `strength [E]`, given the points `[E, E]` of the row against the column; at most 0."""
+    """Return the log-likelihood `[]` of `strength [E]` for the points `[E, E]` of row against column; at most 0."""
     return -(points * torch.nn.functional.softplus(strength[None, :] - strength[:, None])).sum()
 
 
 def newton_step(strength: Tensor, points: Tensor) -> Tensor:
-    """`[E]` Newton step of `bradley_terry`, of mean 0: the likelihood does not depend on the mean strength."""
+    """Return the Newton step `[E]` of `bradley_terry`, with mean 0, because the likelihood ignores the mean."""
     loses = torch.sigmoid(strength[None, :] - strength[:, None])
     surprise = points * loses
     weight = (points + points.T) * loses * loses.T
     curvature = weight.sum(1).diag() - weight
-    # All ones are its null space, and have no part in the gradient. The weight of a single entry is 0.
+    # The vector of ones spans the null space and is orthogonal to the gradient. A single entry has weight 0.
     gradient = surprise.sum(1) - surprise.sum(0)
     return torch.linalg.solve(curvature + weight.mean().clamp_min(TOLERANCE), gradient)

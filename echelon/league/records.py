@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     """One of `schema.KINDS`."""
     name: str
     parent: str | None
-    """Id of the entry it descends from."""
+    """Id of its parent entry."""
     env: str
     """Signature of the environment config it was trained with, as JSON."""
     created: float
@@ -42,14 +42,14 @@ class MatchRecord(NamedTuple):
     red: str
     seed: int
     recipe: str
-    """JSON, as `match_recipe` writes it."""
+    """JSON, see `match_recipe`."""
     winner: int
     """0 for a draw, 1 for blue, 2 for red."""
     reason: str
     decisions: int
     duration_s: float
     stats: str
-    """JSON: per side (blue, red) the values of `echelon.env.outcome.stat_names`, and the score."""
+    """JSON: per side (blue, red), the values of `echelon.env.outcome.stat_names`, and the score."""
     state_hash: str
     """Hash of the final state, see `echelon.arena.fingerprint.state_hash`."""
 
@@ -59,7 +59,7 @@ class MatchRecord(NamedTuple):
         return match_key(Battle(self.blue, self.red, self.seed), self.recipe)
 
     def points(self, who: str) -> float:
-        """Points of one of the two entries: 1 for a win, 0.5 for a draw, 0 for a loss."""
+        """Return the points of one of the two entries: 1 for a win, 0.5 for a draw, 0 for a loss."""
         blue = POINTS_OF_BLUE[self.winner]
         return blue if who == self.blue else 1 - blue
 
@@ -73,12 +73,12 @@ def match_key(battle: Battle, recipe: str) -> str:
 
 
 def match_recipe(map_seed: int, precision: str) -> str:
-    """JSON of what else a match under the rules of today follows from: versions, map seed and precision."""
+    """Return the other parameters of a match under the current rules, as JSON: versions, map seed and precision."""
     return json.dumps({**current_versions().as_json(), "map_seed": map_seed, "precision": precision})
 
 
 def recipe_versions(recipe: str) -> Versions:
-    """Versions of the rules and of the map maker that a match was played under."""
+    """Return the versions of rules and map generator in a match's recipe."""
     try:
         values = json.loads(recipe)
     except (ValueError, RecursionError):
@@ -98,10 +98,10 @@ class Standing(NamedTuple):
     volatility: float
     games: int
     score: float
-    """Points in these games: a win is 1, a draw 0.5."""
+    """Points in these games: 1 for a win, 0.5 for a draw."""
 
     def conservative(self, conservatism: float) -> float:
-        """Conservative rating r - k RD, with k = `conservatism`."""
+        """Return the conservative rating r - k RD, with k = `conservatism`."""
         return self.rating - conservatism * self.deviation
 
 
@@ -116,12 +116,12 @@ class Change:
 
 
 def scripted_id(name: str) -> str | None:
-    """Id of the entry `heuristic:TIER@RULES`, the sha256 of its name; None for others."""
+    """Return the id of an entry `heuristic:TIER@RULES`, the sha256 of its name; None for other names."""
     return hashlib.sha256(name.encode()).hexdigest() if is_scripted(name) else None
 
 
 def scripted_entry(tier: str) -> Entry:
-    # That of other rules, which may decide otherwise, is another entry.
+    # A tier under other rules, where it may decide differently, is another entry.
     name = f"heuristic:{tier}@{current_versions().rules}"
     return Entry(str(scripted_id(name)), "scripted", name, None, "{}", time.time())
 
@@ -141,7 +141,7 @@ NOUNS = (
 
 
 def commander_name(digest: str, used: set[str]) -> str:
-    """A name derived from a sha256 in hexadecimal. A number is appended if the name is in `used`."""
+    """Return a name derived from a sha256 in hex. A number is appended if the name is in `used`."""
     number = int(digest[:16], 16)
     name = f"{ADJECTIVES[number % len(ADJECTIVES)]}-{NOUNS[number // len(ADJECTIVES) % len(NOUNS)]}"
     numbered = (f"{name}-{count}" for count in itertools.count(2))

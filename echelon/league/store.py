@@ -1,7 +1,7 @@
 """The entries and matches of a league: one SQLite file that several processes may write to, and a folder of weights.
 
-Every change is one transaction that takes the write lock at its start (`BEGIN IMMEDIATE`) and is durable when it
-returns (WAL, synchronous FULL). Interrupted transactions are rolled back.
+Every change is one transaction that takes the write lock at its start (`BEGIN IMMEDIATE`) and is durable at its end
+(WAL, synchronous FULL). Interrupted transactions are rolled back.
 
 Weights are content-addressed: each policy has a folder named by the sha256 of its weights, with `checkpoint.json` and
 `policy.safetensors` of a checkpoint. Folders are written under a temporary name, synced to disk and renamed before the
@@ -60,7 +60,7 @@ class WeightStore:
         self.load = functools.lru_cache(capacity)(lambda digest: self.open(digest).policy())
 
     def path(self, digest: str) -> Path:
-        """Folder of the weights with this sha256, which may not exist."""
+        """Return the folder of the weights with this sha256, which may not exist."""
         SHA256(WEIGHTS_FOLDER, digest)
         return self.folder / digest
 
@@ -68,7 +68,7 @@ class WeightStore:
         """Validate the policy of a checkpoint, copy it into the store and return its sha256. Idempotent.
 
         Raises:
-            FileError: the checkpoint is invalid, or cannot be copied; then nothing of it is in the store.
+            FileError: if the checkpoint is invalid, or cannot be copied; the store is then unchanged.
         """
         checkpoint.policy()
         digest = str(checkpoint.claims["files"][POLICY])
@@ -87,7 +87,7 @@ class WeightStore:
         return digest
 
     def open(self, digest: str) -> Checkpoint:
-        """Open a stored checkpoint and verify its metadata; the hash of the weights is verified when they are read."""
+        """Open a stored checkpoint and verify its metadata; the weights' hash is verified when they are read."""
         path = self.path(digest)
         if path.is_symlink():
             raise FileError(f"{WEIGHTS_FOLDER}/{digest}: expected a folder, got a link")
@@ -98,7 +98,7 @@ class WeightStore:
         return checkpoint
 
     def policy(self, digest: str) -> ActorCritic:
-        """Load a policy on the CPU in evaluation mode. It is shared through the cache and must not be modified."""
+        """Load a policy on the CPU in evaluation mode. The cache shares it, so it must not be modified."""
         return self.load(digest)
 
     @property
@@ -110,15 +110,15 @@ class WeightStore:
 FILE = "league.sqlite"
 UNRATED = {"rating": RATING, "deviation": DEVIATION, "volatility": VOLATILITY}
 MAP_SEED = 2_000_003
-"""Map seed of league battles, whose maps occur neither in training nor in its evaluations."""
+"""Map seed of league battles; training and its evaluations do not use these maps."""
 RECIPES = """
     WITH RECURSIVE others (recipe) AS (
         SELECT (SELECT recipe FROM matches ORDER BY key LIMIT 1)
         UNION
         SELECT (SELECT recipe FROM matches WHERE key > others.recipe || '0' ORDER BY key LIMIT 1) FROM others)
     SELECT recipe FROM others WHERE recipe IS NOT NULL"""
-"""All recipes of matches, by one step in the index of the keys for each: keys begin with a recipe and `/`, and `0`
-is the next letter."""
+"""All recipes of matches, with one index lookup for each: keys begin with a recipe and `/`, and `0` is the next
+character after `/`."""
 
 
 class Store:
@@ -129,12 +129,12 @@ class Store:
         self.weights = WeightStore(self.folder)
         path = self.folder / file
         if path.is_symlink() or not path.is_file():
-            raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
+            raise FileError(f"{path}: expected the file of a league, found none: create one with `arena.py init`")
         self.path, self.database = path, sqlite.open_database(path)
         self.execute, self.writing = self.database.execute, self.database.transaction
         try:
             env = self.get_setting("env")
-            if env is not None:  # One that is being made has none yet.
+            if env is not None:  # None while the league is being created.
                 sqlite.check_rules(str(path), env)
         except BaseException:
             self.close()
@@ -142,7 +142,7 @@ class Store:
 
     @staticmethod
     def create(folder: str | Path, env: EnvConfig, rules: LeagueConfig | None = None) -> Store:
-        """Create a league of the scripted tiers, with the environment config of its battles and its rules."""
+        """Create a league with the scripted tiers, the environment config of its battles, and its rules."""
 
         def fill(store: Store) -> None:
             store.set_config(env, rules or LeagueConfig())
@@ -156,7 +156,7 @@ class Store:
         """Create a league. Its database appears atomically, when it is complete.
 
         Args:
-            fill: inserts settings and rows, in any order, of which it has checked that all they refer to is there.
+            fill: inserts settings and rows, in any order; it must check their references itself.
         """
         path = Path(folder) / FILE
         draft = path.with_name(f".{FILE}.{os.getpid()}")
@@ -165,21 +165,21 @@ class Store:
             draft.write_bytes(b"")
             sqlite.make_database(draft)
             with closing(Store(folder, draft.name)) as store:
-                # Of rows in any order: SQLite would search all of a table for what may refer to each row of another.
+                # Rows come in any order, and SQLite would scan a whole table for each row's references.
                 store.execute("PRAGMA foreign_keys = OFF")
                 with store.writing():
                     fill(store)
-                # Closing would not tell that the disk is full, and what is not in the file itself is not linked.
+                # Closing would not report a full disk, and only the main file is linked.
                 store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             os.link(draft, path)
             sync_folder(path.parent)
         except OSError as error:
-            raise FileError(f"{path}: cannot be made: {error.strerror}") from None
+            raise FileError(f"{path}: cannot be created: {error.strerror}") from None
         except FileError as error:
             raise FileError(str(error).replace(draft.name, FILE)) from None
         finally:
             for suffix in ("", "-wal", "-shm", "-journal"):
-                # Where there can be no folder, there is no draft to remove either.
+                # Without a folder there is no draft either.
                 with contextlib.suppress(OSError):
                     draft.with_name(draft.name + suffix).unlink()
         return Store(folder)
@@ -188,7 +188,7 @@ class Store:
         self.database.close()
 
     def read(self, table: str, columns: Sequence[str], query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a table whose values were checked; they may be a stranger's."""
+        """Return rows of a table after checking their values, because the file may be untrusted."""
         rows = self.execute(query, *values)
         for number, row in enumerate(rows):
             sqlite.check_values(
@@ -204,13 +204,13 @@ class Store:
             self.database.insert("league", [(name, json.dumps(value, sort_keys=True))], "OR REPLACE")
 
     def set_config(self, env: EnvConfig, rules: LeagueConfig) -> None:
-        """Store the environment config of the battles, the rules, and that this version wrote them."""
+        """Store the environment config of the battles, the rules, and the version of Echelon."""
         self.set_setting("env", env.signature())
         self.set_setting("rules", as_json(rules))
         self.set_setting("written_by", {"version": version.VERSION})
 
     def get_setting(self, name: str) -> dict[str, Any] | None:
-        """The JSON object stored under a name; None if there is none."""
+        """Return the JSON object stored under a name; None if there is none."""
         rows = self.execute("SELECT value FROM league WHERE name = ?", name)
         return sqlite.json_object(f"{self.path}: {name}", rows[0][0]) if rows else None
 
@@ -232,7 +232,7 @@ class Store:
         return rules
 
     def role(self, name: str) -> dict[str, Any]:
-        """Stored progress of a role of `evolve`; empty before its first turn."""
+        """Return the stored progress of a role of `evolve`; empty before its first turn."""
         values = self.get_setting(f"role {name}") or {}
         record({}, later=sqlite.RULES["role"])(f"{self.path}: role {name}", values)
         return values
@@ -245,7 +245,7 @@ class Store:
         Args:
             kind: kind of the entry, one of `schema.KINDS`.
             parent: id of the entry that it was trained from; by default the newest of its `ancestors` that is an entry,
-                None if none is.
+                or None.
         """
         digest = self.add_weights(checkpoint)
         source = self.weights.open(digest)
@@ -265,18 +265,19 @@ class Store:
         return entry
 
     def add_weights(self, checkpoint: str | Path) -> str:
-        """Add the weights of a trained policy, by its name or path, to the weight store and return their sha256. What
-        was trained under earlier rules is logged.
+        """Add the weights of a trained policy, by name or path, to the weight store and return their sha256.
+
+        A policy trained under earlier rules is logged.
         """
         source = named_checkpoint(checkpoint)
         difference = battle_difference(self.env.signature(), source.env.signature())
         if difference:
-            raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
+            raise ConfigError(f"{checkpoint}: trained with another battle config than this league's: {difference}")
         warn_rules_version(str(checkpoint), source.versions.rules)
         return self.weights.add(source)
 
     def entries(self, *kinds: str) -> list[Entry]:
-        """Entries of the given kinds, or all, oldest first."""
+        """Return the entries of the given kinds, or all, oldest first."""
         query = "SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid"
         rows = [Entry._make(row) for row in self.read("entries", Entry._fields, query)]
         for number, entry in enumerate(rows):
@@ -287,8 +288,9 @@ class Store:
         return [entry for entry in self.entries() if entry.kind != "retired"]
 
     def find(self, name: str) -> Entry:
-        """The entry with this name, or with an id that starts with it (at least 6 characters). `heuristic:TIER`, or
-        TIER where no entry has that name, is the scripted one of these rules.
+        """Return the entry with this name, or with an id that starts with it (at least 6 characters).
+
+        `heuristic:TIER`, or TIER if no entry has that name, is the scripted tier of the current rules.
         """
         entries, full = self.entries(), full_name(name)
         is_tier = is_scripted(full) and all(entry.name != name for entry in entries)
@@ -307,7 +309,7 @@ class Store:
 
         Args:
             change: one of `schema.CHANGES`.
-            reason: unprintable characters become question marks; at most `LONGEST_REASON` characters are kept.
+            reason: unprintable characters become question marks; at most `LONGEST_REASON` characters are stored.
             period: period of the change; the open one by default.
         """
         line = "".join(letter if letter.isprintable() else "?" for letter in reason)[: sqlite.LONGEST_REASON]
@@ -317,7 +319,7 @@ class Store:
             self.database.insert("changes (period, entry, change, reason, created)", [row])
 
     def changes(self) -> list[Change]:
-        """All recorded changes, oldest first."""
+        """Return all recorded changes, oldest first."""
         names = {entry.id: entry.name for entry in self.entries()}
         query = "SELECT period, entry, change, reason FROM changes ORDER BY number"
         rows = self.read("changes", ("period", "entry", "change", "reason"), query)
@@ -326,7 +328,7 @@ class Store:
     # Matches
 
     def record(self, matches: Sequence[MatchRecord]) -> int:
-        """Insert matches into the open period and release their claims. Returns the number of new ones."""
+        """Insert matches into the open period and release their claims; return the number of new ones."""
         with self.writing():
             period, now_s = self.period, time.time()
             marks = ", ".join("?" * (3 + len(MatchRecord._fields)))
@@ -340,9 +342,9 @@ class Store:
             return new
 
     def played(self, battles: Iterable[Battle]) -> set[Battle]:
-        """Those of `battles` with a recorded match under the rules of today and on maps of today's map maker.
+        """Return those `battles` that have a match recorded under the current rules and map generator.
 
-        Looked up by their keys, so that a league of any length answers at once.
+        The query uses the keys' index, so its time does not depend on the number of matches.
         """
         recipes = self.read("matches", ("recipe",), RECIPES)
         with as_file_error(self.path):
@@ -354,17 +356,17 @@ class Store:
         return {keys[key] for (key,) in rows}
 
     def matches(self, period: int | None = None) -> list[MatchRecord]:
-        """Matches of a period, or all, in the order of recording."""
+        """Return the matches of a period, or all, in the order of recording."""
         query = f"SELECT {MATCH_COLUMNS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid"
         records = [MatchRecord._make(row) for row in self.read("matches", MatchRecord._fields, query, period)]
         ids = {entry.id for entry in self.entries()}
         for match in records:
             if match.blue == match.red or not ids >= {match.blue, match.red}:
-                raise FileError(f"{self.path}: a match must be of two known entries, got {match.blue} and {match.red}")
+                raise FileError(f"{self.path}: a match must have two known entries, got {match.blue} and {match.red}")
         return records
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:
-        """Number of games of each ordered pair of ids that played, and the points of the first."""
+        """Return the number of games of each ordered pair of ids that played, and the points of the first."""
         return {(x, y): (games, score) for x, y, games, score in self.execute("SELECT * FROM payoff")}
 
     # Ratings
@@ -375,7 +377,7 @@ class Store:
         return int(number)
 
     def standings(self) -> list[Standing]:
-        """Standings of all entries, also retired ones, best rating first."""
+        """Return the standings of all entries, including retired ones, best rating first."""
         rows = [Standing(*row) for row in self.execute("SELECT * FROM standings")]
         ranked = [row._replace(**UNRATED) if row.rating is None else row for row in rows]
         rules = {**sqlite.RULES["entries"], **sqlite.RULES["ratings"], **sqlite.RULES["standings"]}
@@ -395,7 +397,7 @@ class Store:
             self.database.insert("periods", [(period + 1, now_s, None)])
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
-        """Period, rating, deviation and volatility of an entry, oldest first."""
+        """Return period, rating, deviation and volatility of an entry, oldest first."""
         columns = ("period", "rating", "deviation", "volatility")
         query = f"SELECT {', '.join(columns)} FROM ratings WHERE entry = ? ORDER BY period"
         return [(period, *values) for period, *values in self.read("ratings", columns, query, entry.id)]

@@ -1,4 +1,4 @@
-"""Prints and draws the results of a league."""
+"""Prints and plots the results of a league."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ def show_standings(
     """Print the standings, which of their figures is safe against copies, and how age and rating correlate.
 
     Args:
-        more: further columns by name of the entry.
+        more: further columns by the entry's name.
     """
     show_table([{**row, **(more or {}).get(row["name"], {})} for row in standing_rows(store)], as_json, title)
     if as_json:
@@ -33,7 +33,7 @@ def show_standings(
 
 
 def show_payoff(store: Store, path: Path, as_json: bool) -> None:
-    """Draw the payoff matrix, and print its Nash mixture and how much of it no rating explains."""
+    """Plot the payoff matrix; print its Nash mixture and its cyclic share."""
     payoff = compute_payoff(store)
     save(payoff_figure(payoff.names, payoff.share, payoff.games), path)
     if as_json:
@@ -44,20 +44,20 @@ def show_payoff(store: Store, path: Path, as_json: bool) -> None:
     missing = sum(count == 0 for row, counts in enumerate(payoff.games) for count in counts[:row])
     if missing > 0:
         pairs = len(payoff.names) * (len(payoff.names) - 1) // 2
-        terminal().print(f"{missing} of {pairs} pairs have not met and count as draws: a tournament plays them")
+        terminal().print(f"{missing} of {pairs} pairs have no games and count as draws: run a tournament")
     chance = f"{payoff.cyclic_by_chance:.0%} by chance"
-    terminal().print(f"{payoff.cyclic:.0%} of the payoff is cyclic, no rating explains it ({chance})")
+    terminal().print(f"{payoff.cyclic:.0%} of the payoff is cyclic, so ratings cannot explain it ({chance})")
     terminal().print(f"{path}")
 
 
 def draw_ratings(store: Store, path: Path) -> None:
-    """Draw the ratings of all entries over the rating periods.
+    """Plot the ratings of all entries over the rating periods.
 
     Raises:
-        ConfigError: no period has ended.
+        ConfigError: if no period is closed.
     """
     histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
-    require(any(histories.values()), "--league", "one with a rating period that has ended", str(store.folder))
+    require(any(histories.values()), "--league", "one with a closed rating period", str(store.folder))
     save(ratings_figure(histories), path)
     terminal().print(f"{path}")
 
@@ -65,7 +65,7 @@ def draw_ratings(store: Store, path: Path) -> None:
 def draw_styles(
     arena: LeagueArena, path: Path, whole: bool, on_entry: Callable[[str], object]
 ) -> dict[str, dict[str, Any]]:
-    """Measure and draw the styles of all entries; further columns of the standings by name."""
+    """Measure and plot the styles of all entries; return further columns of the standings, by name."""
     styles = styles_of(arena, on_entry=on_entry)
     points, shares = plane(list(styles.values()))
     save(styles_figure(list(styles), points.numpy(), shares.tolist()), path)
@@ -82,4 +82,4 @@ def show_history(store: Store, name: str, as_json: bool) -> None:
         print(json.dumps({"name": entry.name, "id": entry.id, "ratings": rows, "changes": changes}))
         return
     show_table(rows, False, entry.name)
-    show_table(changes, False, "what happened")
+    show_table(changes, False, "changes")

@@ -1,4 +1,4 @@
-"""Keeps pictures of a run up to date while it goes on: `report.html`, curves for a paper, strips for a logger."""
+"""Callbacks that update the pictures of a run: `report.html`, curves for a paper, and battle strips for a logger."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,27 +23,27 @@ from echelon.viewer.paper import save
 REPORT, REPLAY = "report.html", "evaluation.echelon"
 CURVES = ("metrics.png", "metrics.pdf")
 EVERY_S, MOST_SHARE = 60.0, 0.01
-"""Least time between two reports that no evaluation asks for, and the share of the time that they may take."""
+"""Minimum time between two reports without an evaluation, and the largest share of the run time that they may take."""
 
 
 def attempt(trainer: TrainingRun, work: Callable[[TrainingRun], None]) -> None:
-    """Do some work that a run can do without, and log why it failed."""
+    """Run optional work; log the reason if it fails."""
     try:
         work(trainer)
     except FileError as error:
         trainer.log_plain(str(error))
     except Exception as error:
-        trainer.log_plain(one_line(f"no picture of this moment, the run goes on: {type(error).__name__}: {error}"))
+        trainer.log_plain(one_line(f"drawing failed, the run continues: {type(error).__name__}: {error}"))
 
 
 class Pictures(Callback):
-    """Base of callbacks that draw, on the first process. What fails is logged and ends no run."""
+    """Base of callbacks that draw on the first process. A failure is logged and does not end the run."""
 
     def __init__(self) -> None:
         self.trainer: TrainingRun | None = None
         """None before the run and on other processes."""
         self.is_due = False
-        """Whether something happened since the last picture."""
+        """Whether there is new data since the last picture."""
 
     def on_run_start(self, trainer: TrainingRun) -> None:
         self.trainer = trainer if trainer.ranks.is_first else None
@@ -56,7 +56,7 @@ class Pictures(Callback):
         self.attempt(trainer, self.draw)
 
     def close(self) -> None:
-        """Draw what a run did that was interrupted, or ended by an error."""
+        """Draw the last state of a run that was interrupted or ended by an error."""
         if self.trainer is not None and self.is_due:
             self.attempt(self.trainer, self.draw)
         self.trainer = None
@@ -70,13 +70,12 @@ class Pictures(Callback):
 
 
 class Curves(Pictures):
-    """Draws `metrics.png` and `metrics.pdf` at evaluations a minute apart and at the end, also of a run that is
-    interrupted."""
+    """Draws `metrics.png` and `metrics.pdf` at evaluations, at most once a minute, and at the end or an interrupt."""
 
     def __init__(self) -> None:
         super().__init__()
         self.next_s = time.monotonic() + EVERY_S
-        """When they may be drawn again."""
+        """Earliest time of the next drawing."""
 
     def on_evaluation(self, trainer: TrainingRun, scores: Sequence[Any]) -> None:
         if time.monotonic() >= self.next_s:
@@ -95,7 +94,7 @@ class Curves(Pictures):
 
 
 class Report(Pictures):
-    """Writes `report.html`: at the beginning, at evaluations, at the end, and at most every `every_s` in between.
+    """Writes `report.html` at the start, at evaluations, at the end, and otherwise at most every `every_s`.
 
     Args:
         every_s: seconds.
@@ -105,14 +104,14 @@ class Report(Pictures):
         super().__init__()
         self.every_s = every_s
         self.next_s = 0.0
-        """When the next one may be written."""
+        """Earliest time of the next report."""
         self.state = "running"
         self.page, self.battle = "", ""
-        """The page of the last recorded battle, and what is told of it."""
+        """The page of the last recorded battle, and its description."""
         self.distances: list[dict[str, Any]] = []
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Take the battle that an earlier part of the run left, and write a first report."""
+        """Load the battle recorded by an earlier part of the run, and write a first report."""
         super().on_run_start(trainer)
         if self.trainer is None:
             return
@@ -122,7 +121,7 @@ class Report(Pictures):
         self.attempt(trainer, self.draw)
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """Write where it is time; the row of this iteration is not in the table yet."""
+        """Write a report if due; the row of this iteration is not in the table yet."""
         if self.trainer is not None and time.monotonic() >= self.next_s:
             self.attempt(trainer, self.draw)
         super().on_iteration_end(trainer, metrics)
@@ -158,12 +157,12 @@ class Report(Pictures):
         report = report_of(trainer, rows, evaluations, behaviour, self.state, self.distances, battle)
         write_report(report, folder / REPORT, self.page)
         now_s = time.monotonic()
-        # A table of very many rows takes seconds.
+        # Reading a very long table takes seconds.
         self.next_s = now_s + max(self.every_s, (now_s - start_s) / MOST_SHARE)
 
 
 class BattleStrips(Callback):
-    """Sends a strip of the recorded battle of every evaluation to the logger of the run, if it has one."""
+    """Sends a strip of the recorded battle of every evaluation to the run's logger, if it has one."""
 
     def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
         for callback in trainer.callbacks.all:

@@ -1,4 +1,4 @@
-"""What the report of a run tells, as plain values: results, curves, evaluations, what the team does, config."""
+"""The content of a run's report as plain values: results, curves, evaluations, statistics and config."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from echelon.runtime.version import VERSION, version_of
 Rows = Sequence[Mapping[str, str]]
 GIB = 2**30
 POINTS = 300
-"""Most points of a curve; rows of `metrics.csv` between two of them are averaged."""
+"""Maximum number of points of a curve; rows of `metrics.csv` between two points are averaged."""
 BEST_TOLD = (
     f"{BEST}: this run's own policy, frozen at the evaluation with the highest mean win rate against the named "
-    "commanders so far, the latest of equal ones; the untrained one at first."
+    "commanders so far (the latest among equal ones); at first the untrained policy."
 )
 FOLDERS = ("run_dir", "resume", "profile")
-"""Settings that are folders of one machine: a report that is handed on does not tell them."""
+"""Settings that are folders of one machine; a report omits them, because it may be shared."""
 LONGEST = 400
-"""Letters of a setting that are shown."""
+"""Maximum number of characters shown of a setting."""
 CHARTS = (
     ("win rate in training", ("win_rate", "past_win_rate", "stage_win_rate"), True),
     ("return", ("return",), False),
@@ -65,14 +65,14 @@ CHARTS = (
     ("speed, agent steps/s", ("agent_steps_per_s",), False),
     ("time of an iteration, s", ("env_s", "act_s", "learn_s"), False),
 )
-"""Title, columns of `metrics.csv`, and whether they are shares, of each panel of curves."""
+"""For each panel of curves: title, columns of `metrics.csv`, and whether they are shares."""
 SCORED = (
     ("kill_ratio", "kills per death"),
     ("damage", "damage, hp"),
     ("zone_s", "zone, mech-s"),
     ("enemy_zone_s", "enemy's zone, mech-s"),
 )
-"""Columns of `evaluations.csv` that are told, and what they are called."""
+"""Displayed columns of `evaluations.csv`, with their titles."""
 DEEDS = {
     "damage": "damage dealt, hp",
     "kills": "kills",
@@ -87,7 +87,7 @@ DEEDS = {
     "paints": "paints laid",
     "intercepts": "missiles intercepted",
 }
-"""Statistics of a team that are told, and what they are called."""
+"""Displayed statistics of a team, with their titles."""
 
 
 def report_of(
@@ -99,12 +99,12 @@ def report_of(
     distances: Sequence[Mapping[str, Any]] = (),
     battle: str = "",
 ) -> dict[str, Any]:
-    """The values of a report.
+    """Build the values of a report.
 
     Args:
         metrics: rows of `metrics.csv`.
         evaluations, behaviour: rows of `evaluations.csv` and `behaviour.csv`.
-        distances: of the recorded battle, see `echelon.viewer.pages.hit_distances`.
+        distances: hit distances of the recorded battle, see `echelon.viewer.pages.hit_distances`.
     """
     axes: dict[str, list[float | None]] = {}
     charts = [evaluation_chart(evaluations, axes), *metric_charts(metrics, axes)]
@@ -130,24 +130,24 @@ def report_of(
 
 
 def signs_of(trainer: TrainingRun, metrics: Sequence[Mapping[str, float | None]]) -> list[str]:
-    """What in the last iterations looks as if the run did not learn, see `echelon.learn.callbacks.warning_signs`."""
+    """Return signs in the last iterations that the run does not learn, see `echelon.learn.callbacks.warning_signs`."""
     rows = [*metrics[:1], *metrics[-RECENT:]]
     return list(warning_signs(rows, trainer.config, trainer.progress).values()) if rows else []
 
 
 def run_summary(trainer: TrainingRun) -> str:
-    """How far a run is and what it runs on, as one line."""
+    """Return progress and hardware of a run, as one line."""
     counters, config = trainer.counters, trainer.config
     facts = [f"{counters.agent_steps:,} of {config.total_agent_steps:,} agent steps"]
     facts += [f"iteration {counters.iterations:,}", f"{duration(counters.seconds)} of collecting and learning"]
     if 0 < trainer.progress < 1:
-        facts.append(f"about {duration(counters.seconds * (1 / trainer.progress - 1))} to go")
+        facts.append(f"about {duration(counters.seconds * (1 / trainer.progress - 1))} left")
     sizes = f"{config.num_envs * trainer.ranks.size:,} battles of {config.env.title} on {trainer.device}"
     return " · ".join([*facts, sizes, f"{trainer.policy.num_parameters():,} parameters"])
 
 
 def duration(seconds: float) -> str:
-    """Such as 1:02:03."""
+    """Format seconds, such as 1:02:03."""
     return str(timedelta(seconds=round(seconds)))
 
 
@@ -162,12 +162,12 @@ def tiles(evaluations: Rows) -> list[dict[str, str]]:
 
 
 def speed_and_stage(trainer: TrainingRun, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
-    """Steps by time over the whole run, beside those of the last iteration, and the stage of the curriculum."""
+    """Return the mean speed of the whole run, the speed of the last iteration, and the curriculum's stage."""
     counters = trainer.counters
     if not metrics or counters.seconds <= 0:
         return []
     latest, stage = metrics[-1].get("agent_steps_per_s") or 0.0, metrics[-1].get("stage") or 0.0
-    detail = f"agent steps/s of collecting and learning, the whole run; {latest:,.0f} in the last iteration"
+    detail = f"agent steps/s of collecting and learning over the whole run; {latest:,.0f} in the last iteration"
     mean = f"{counters.agent_steps / counters.seconds:,.0f}"
     return [
         {"what": "speed", "value": mean, "detail": detail},
@@ -177,21 +177,21 @@ def speed_and_stage(trainer: TrainingRun, metrics: Sequence[Mapping[str, float |
 
 
 def memory_tiles(device: torch.device) -> list[dict[str, str]]:
-    """The most that tensors of this process have taken of a GPU's memory; nothing on a CPU."""
+    """Return the peak of a GPU's memory used by tensors of this process; empty on a CPU."""
     if device.type != "cuda":
         return []
     peak, total = torch.cuda.max_memory_allocated(device), total_memory(device)
-    detail = f"GiB of {total / GIB:.1f}: the most that tensors took at once"
+    detail = f"GiB of {total / GIB:.1f}: peak of tensors"
     return [{"what": "memory of the GPU", "value": f"{peak / GIB:.1f}", "detail": detail}]
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, a half rounded up as the page's script does."""
+    """Format a share in whole percent; a half rounds up, as in the page's script."""
     return f"{math.floor(100 * share + 0.5)} %"
 
 
 def evaluation_chart(evaluations: Rows, axes: dict[str, list[float | None]]) -> dict[str, Any]:
-    """Win rates on held-out maps with their intervals."""
+    """Return the chart of win rates on held-out maps with their intervals."""
     lines = []
     for rival in dict.fromkeys(row["rival"] for row in evaluations):
         rival_rows = [row for row in evaluations if row["rival"] == rival]
@@ -207,12 +207,12 @@ def evaluation_chart(evaluations: Rows, axes: dict[str, list[float | None]]) -> 
 def metric_charts(
     metrics: Sequence[Mapping[str, float | None]], axes: dict[str, list[float | None]]
 ) -> list[dict[str, Any]]:
-    """A panel of curves for each of `CHARTS`, and one of the reward's terms."""
+    """Return a panel of curves for each of `CHARTS`, and one of the reward's terms."""
     if not metrics:
         return []
     row_bins = np.arange(len(metrics)) * min(POINTS, len(metrics)) // len(metrics)
     axes["metrics"] = means(metrics, "agent_steps", row_bins)
-    # Terms of one's own are between those of the reward.
+    # Custom terms follow those of the reward config.
     terms = [name for name in metrics[-1] if name.startswith("return_")]
     default_terms = [f"return_{term}" for term in TERMS]
     panels = [*CHARTS, ("return by reward term", tuple(dict.fromkeys([*default_terms, *terms])), False)]
@@ -229,23 +229,23 @@ def metric_charts(
 
 
 def means(rows: Sequence[Mapping[str, float | None]], name: str, places: np.ndarray) -> list[float | None]:
-    """Means of a column over the rows of each place; None where it has no finite value."""
+    """Return the means of a column over the rows of each bin; None for bins without a finite value."""
     values = np.array([math.nan if row.get(name) is None else row[name] for row in rows], float)
     is_finite = np.isfinite(values)
     count = np.bincount(places, weights=is_finite)
     total = np.bincount(places, weights=np.where(is_finite, values, 0.0))
-    # Adding zero takes the sign of a negative one.
+    # Adding zero turns -0.0 into 0.0.
     return [float(f"{t / c:.5g}") + 0.0 if c else None for t, c in zip(total, count, strict=True)]
 
 
 def scored(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of `evaluations.csv` as numbers."""
+    """Convert a row of `evaluations.csv` to numbers."""
     names = ("iteration", "agent_steps", "battles", "wins", "win_rate", "low", "high", *(name for name, _ in SCORED))
     return {"rival": one_line(row["rival"]), **{name: float(row[name]) for name in names}}
 
 
 def skills_of(path: Path) -> list[dict[str, Any]]:
-    """Rows of the profile of set pieces that a run has written; none where it has not."""
+    """Return the rows of a run's profile on the set pieces; empty if there is no profile."""
     if not path.exists():
         return []
     pieces = parse_json(path.name, read_file(path))["pieces"]
@@ -254,11 +254,11 @@ def skills_of(path: Path) -> list[dict[str, Any]]:
 
 
 def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float | None]]) -> dict[str, Any]:
-    """What either team did in the last evaluation against the strongest named commander, and how that changed."""
+    """Return both teams' statistics in the last evaluation against the strongest named commander, and their curves."""
     empty: dict[str, Any] = {"columns": [], "rows": []}
     named_rows = [row for row in behaviour if row["rival"] != BEST]
     if not named_rows:
-        return {"whom": "", "weapons": empty, "deeds": empty, "charts": []}
+        return {"against": "", "weapons": empty, "deeds": empty, "charts": []}
     rival = named_rows[-1]["rival"]
     own_rows, rival_rows = (
         [row for row in named_rows if row["rival"] == rival and row["team"] == team_name]
@@ -276,7 +276,7 @@ def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float |
     kinds |= {f"{title}, a battle": [(name, title)] for name, title in DEEDS.items() if name in ("shutdowns", "zone_s")}
     charts = [chart_of(title, lines, own_rows) for title, lines in kinds.items()] if len(own_rows) > 1 else []
     return {
-        "whom": f"A battle of the last evaluation against {one_line(rival)}, on average.",
+        "against": f"A battle of the last evaluation against {one_line(rival)}, on average.",
         "weapons": {
             "columns": ["weapon", "shots", "hits", "hit rate", "dealt, hp", "kills", "taken, hp"],
             "rows": [weapon_row(weapon, own_rows[-1], rival_rows[-1]) for weapon in weapons],
@@ -287,7 +287,7 @@ def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float |
 
 
 def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[str, Any]:
-    """Curves of statistics over evaluations; a statistic that is always 0 is left out."""
+    """Return curves of statistics over evaluations; a statistic that is always 0 is skipped."""
     curves = {label: [number(row, name) for row in rows] for name, label in lines}
     curves_shown = [
         {"name": label, "axis": "behaviour", "y": y} for label, y in curves.items() if len(lines) == 1 or any(y)
@@ -296,21 +296,21 @@ def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[s
 
 
 def weapon_row(weapon: str, dealt: Mapping[str, str], suffered: Mapping[str, str]) -> list[Any]:
-    """What a team did with a weapon in a battle, and what it suffered from it."""
+    """Return a team's statistics of a weapon in a battle, and the damage that it took from that weapon."""
     shots, hits, damage, kills = (number(dealt, f"{kind}_{weapon}") for kind in ("shots", "hits", "damage", "kills"))
     rate = percent(hits / shots) if shots else ""
     return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(suffered, f"damage_{weapon}")]
 
 
 def number(row: Mapping[str, str], name: str) -> float:
-    """A cell of a table, 0 where it is empty."""
+    """Return a cell of a table, 0 if it is empty."""
     return float(row.get(name, 0.0))
 
 
 def config_of(config: TrainConfig, changes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Every setting as a row of name, value, and the preset's value where that is another one; these first.
+    """Return every setting as a row of name, value and preset value; settings that differ from the preset come first.
 
-    The preset is the one that differs in fewest settings. Of a setting that a resume has changed, all values are told.
+    The preset is the one that differs in the fewest settings. If resuming changed a setting, the row has all values.
     """
     options = {key: value for key, value in flat(as_json(config)).items() if key not in FOLDERS}
     presets = {name: flat(as_json(make())) for name, make in TRAIN_PRESETS.items()}
@@ -322,11 +322,11 @@ def config_of(config: TrainConfig, changes: Sequence[Mapping[str, Any]] = ()) ->
     changed |= {change["setting"] for change in changes}
     told = {key: as_text(with_changes(key, value, changes)) for key, value in options.items()}
     first = [[key, told[key], as_text(preset.get(key))] for key in options if key in changed]
-    # The catalog's numbers are hundreds.
+    # The catalog has hundreds of numbers.
     unchanged = [key for key in options if key not in changed and not key.startswith("env.catalog.")]
     rest = [[key, told[key], None] for key in unchanged]
     count = f"{len(first)} setting{'s' if len(first) != 1 else ''}"
-    return {"told": f"{count} other than in the preset {nearest}:", "settings": [*first, *rest]}
+    return {"told": f"{count} differ from the preset {nearest}:", "settings": [*first, *rest]}
 
 
 def as_text(value: Any) -> str:
@@ -336,11 +336,11 @@ def as_text(value: Any) -> str:
 
 PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba")
 CLONE = Path(__file__).resolve().parents[2]
-"""The clone that this file lies in, unless it is installed."""
+"""The git clone of this file, unless Echelon is installed."""
 
 
 def origin_of(device: torch.device) -> dict[str, str]:
-    """Command, commit, host and versions of this process, each as one line; what is unknown is left out."""
+    """Return command, commit, host and versions of this process, each as one line; unknown ones are omitted."""
     versions = {"Python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{os.cpu_count()} CPUs"
     version_text = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
@@ -354,7 +354,7 @@ def origin_of(device: torch.device) -> dict[str, str]:
 
 
 def command_of(words: Sequence[str]) -> str:
-    """A command line; of absolute paths the last part alone, since folders are those of one machine."""
+    """Return a command line with only the last part of absolute paths, because folders belong to one machine."""
 
     def plain(word: str) -> str:
         flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
@@ -365,7 +365,7 @@ def command_of(words: Sequence[str]) -> str:
 
 @functools.cache
 def commit_of(clone: Path) -> str:
-    """The commit of a clone, and whether tracked files differ from it; empty where there is no clone or no git."""
+    """Return the commit of a clone, and whether tracked files differ from it; empty without a clone or git."""
     if not (clone / ".git").exists():
         return ""
     try:

@@ -1,4 +1,4 @@
-"""What a machine offers to Echelon: each answer is tried, and what fails says why."""
+"""Diagnostics of a machine: each feature is tried, and a failure is reported with its reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WIDTH = 15
 
 
 def print_answers(device: torch.device, rehearses: bool, measures: bool) -> None:
-    """Print what the machine offers, a line for each answer as it comes, and what fell back to a simpler form."""
+    """Print one line per check as it completes, and the functions that fell back to a simpler form."""
     for name, ask in questions(device, rehearses, measures):
         print(one_line(f"{name:<{WIDTH}}{answer(ask)}"), flush=True)
     for line in fallback.REASONS:
@@ -44,7 +44,7 @@ def print_answers(device: torch.device, rehearses: bool, measures: bool) -> None
 
 
 def answer(ask: Callable[[], str]) -> str:
-    """An answer, or why there is none: whatever is broken here, the other answers are of use."""
+    """Run one check and return its result, or the reason of its failure, so that other checks still run."""
     try:
         return ask()
     except Exception as problem:
@@ -54,10 +54,10 @@ def answer(ask: Callable[[], str]) -> str:
 def questions(
     device: torch.device, has_rehearsal: bool, has_measurement: bool = False
 ) -> Iterator[tuple[str, Callable[[], str]]]:
-    """What is asked of a machine, by name."""
+    """Yield the checks of a machine, by name."""
     yield "echelon", lambda: f"{VERSION}, Python {platform.python_version()} on {platform.platform()}"
     yield "torch", lambda: f"{torch.__version__}, CUDA {torch.version.cuda or 'not in this build'}"
-    yield "packages", lambda: ", ".join(f"{name} {version_of(name) or 'is not here'}" for name in PACKAGES)
+    yield "packages", lambda: ", ".join(f"{name} {version_of(name) or 'not installed'}" for name in PACKAGES)
     yield "training", check_torchrl
     yield "device", lambda: device_name(device)
     if device.type == "cuda":
@@ -80,27 +80,27 @@ def questions(
 
 
 def device_name(device: torch.device) -> str:
-    """A device with its name and, of a GPU, its generation."""
+    """Return the name of a device, with the architecture of a GPU."""
     if device.type == "cpu":
         return f"cpu, {platform.machine()}"
     return f"{device}, {torch.cuda.get_device_name(device)}, sm_{''.join(map(str, torch.cuda.get_device_capability()))}"
 
 
 def driver() -> str:
-    """The driver's version, by its own program."""
+    """Return the driver's version, according to nvidia-smi."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.splitlines()[0]
 
 
 def loops() -> str:
-    """Whether loops run on a CPU here, and whether they are compiled."""
+    """Return whether CPU loops are available, and whether they are already compiled."""
     if not HAS_LOOPS:
-        return "not here: battles on a CPU run operation by operation, many times slower; pip install numba"
+        return "not installed: battles on a CPU run in eager mode, many times slower; pip install numba"
     return "loops are compiled" if is_cached("decision_loop") else "loops will be compiled once, in about a minute"
 
 
 def compiler() -> str:
-    """The C++ compiler and Python's headers, which torch.compile needs on any device."""
+    """Return the C++ compiler and Python's headers, which torch.compile needs on any device."""
     compiler_path = next(
         (path for path in map(shutil.which, (os.environ.get("CXX", ""), "g++", "clang++")) if path), None
     )
@@ -110,20 +110,20 @@ def compiler() -> str:
 
 
 def compiles(device: torch.device) -> str:
-    """Compile a small function, and compare what it returns."""
+    """Compile a small function, and compare its result."""
     if compiling_lacks(device):
-        return "off: it lacks a compiler or Python's headers"
+        return "off: a compiler or Python's headers are missing"
 
     def function(values: Tensor) -> Tensor:
         return (values * 2 + 1).sum(-1)
 
     start_s, values = time.perf_counter(), torch.arange(12.0, device=device).view(3, 4)
     is_equal = torch.allclose(fused(function, device)(values), function(values))
-    return f"works ({time.perf_counter() - start_s:.1f} s)" if is_equal else "fails: another result than without"
+    return f"works ({time.perf_counter() - start_s:.1f} s)" if is_equal else "fails: the result differs from eager mode"
 
 
 def captures(device: torch.device) -> str:
-    """Capture a small function, and compare what its replays do."""
+    """Capture a small function, and compare its replays with calls."""
     if cuda_graphs.are_off():
         return f"off: {cuda_graphs.VARIABLE}=off"
     total = torch.zeros((), device=device)
@@ -136,19 +136,19 @@ def captures(device: torch.device) -> str:
     for _ in range(calls):
         graphed("doctor")
     if int(total) != calls:
-        return "fails: a replay does something else than a call"
+        return "fails: a replay differs from a call"
     return "work" if graphed.is_graphed else "fail: see below"
 
 
 def writable(folder: Path | None) -> str:
-    """A folder, and whether it can be written to, or made."""
+    """Return a folder, and whether it is writable or can be created."""
     if folder is None:
-        return "none for loops, which are compiled at every start"
+        return "none for loops, so they are compiled at every start"
     first = next(path for path in (folder, *folder.parents) if path.exists())
-    return f"{folder} ({'can be written' if os.access(first, os.W_OK) else 'cannot be written'})"
+    return f"{folder} ({'writable' if os.access(first, os.W_OK) else 'not writable'})"
 
 
 def variables() -> str:
-    """The environment variables that choose how Echelon runs."""
+    """Return the environment variables that affect how Echelon runs."""
     variables_set = {name: value for name, value in os.environ.items() if name.startswith(("ECHELON_", "CUDA_VISIBLE"))}
     return ", ".join(f"{name}={value}" for name, value in sorted(variables_set.items())) or "none"

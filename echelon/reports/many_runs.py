@@ -1,4 +1,4 @@
-"""What the report of several runs tells: groups over seeds, what differs, where each run comes from."""
+"""The content of a report of several runs: groups over seeds, differing settings, and provenance."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from echelon.reports.run_groups import FEW, Run, Statistic, grouped, interval_ov
 from echelon.runtime.errors import one_line
 
 SHOWN = ("return", "win_rate", "stage", "entropy", "kl", "explained_variance", "kills", "deaths", "agent_steps_per_s")
-"""Columns of `metrics.csv` that have a panel, behind the evaluations."""
+"""Columns of `metrics.csv` with a panel, after the evaluations."""
 EMPTY: dict[str, Any] = {"columns": [], "rows": []}
 HASH_LETTERS = 12
 
 
 def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Statistic = "mean") -> dict[str, Any]:
-    """The values of a report of several runs, for `echelon.viewer.pages.write_report`.
+    """Build the values of a report of several runs, for `echelon.viewer.pages.write_report`.
 
     Args:
-        folders: where each run lies, in the same order.
-        statistic: the middle of a group.
+        folders: the folder of each run, in the same order.
+        statistic: the statistic of a group.
     """
     groups = grouped(runs)
     axes: dict[str, list[float | None]] = {}
@@ -37,7 +37,7 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
     return {
         "name": one_line(f"{len(runs)} runs, {len(groups)} {'group' if len(groups) == 1 else 'groups'}"),
         "state": f"{statistic_name} over the seeds of a group",
-        "told": "bands: 95 % interval over the runs of a group, as far as all go; groups bear the settings that differ",
+        "told": "bands: 95 % interval over the runs of a group, up to the shortest run; group names are settings",
         "progress": 1.0,
         "made": f"written {time.strftime('%Y-%m-%d %H:%M:%S')}",
         "origin": [],
@@ -48,7 +48,7 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
         "charts": charts,
         "evaluations": EMPTY,
         "skills": [],
-        "behaviour": {"whom": "", "weapons": EMPTY, "deeds": EMPTY, "charts": [], "distances": []},
+        "behaviour": {"against": "", "weapons": EMPTY, "deeds": EMPTY, "charts": [], "distances": []},
         "battle": "",
         "config": {"told": "", "settings": []},
         "axes": axes,
@@ -67,7 +67,7 @@ def chart_of(
     is_rival: bool,
     axes: dict[str, list[float | None]],
 ) -> dict[str, Any]:
-    """A panel with a curve and a band for each group."""
+    """Return a panel with a curve and a band for each group."""
     curves = {label: middle(members, name, statistic) for label, members in groups.items()}
     lines = []
     for label, curve in ((label, curve) for label, curve in curves.items() if curve is not None):
@@ -82,9 +82,9 @@ def chart_of(
 
 
 def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], statistic: Statistic) -> dict[str, Any]:
-    """A row a group: its win rate against each rival, and the difference to the first group.
+    """Return one row per group: its win rate against each rival, and the difference to the first group.
 
-    Runs are compared at the last step that all of them have reached; the note names those that went on.
+    Runs are compared at the last step that all of them have reached; the note names longer runs.
     """
     members = [run for group in groups.values() for run in group]
     steps = {rival: last_common_step(members, rival) for rival in rivals}
@@ -101,11 +101,11 @@ def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], s
         rows.append(row)
     columns = ["group", *(text for rival in rivals for text in (one_line(rival), "to the first, points"))]
     note = (
-        "Win rates, in percent, at the last agent step that all runs have been evaluated at, with 95 % intervals over "
-        f"runs. Such an interval of few runs is wide: below {FEW} runs their values stand beside it."
+        "Win rates, in percent, at the last agent step at which all runs were evaluated, with 95 % intervals over "
+        f"runs. Such an interval is wide for few runs, so groups of fewer than {FEW} runs also show their values."
     )
     return {
-        "title": "Groups beside each other",
+        "title": "Comparison of groups",
         "note": " ".join([note, *unequal_lengths(members, steps)]),
         "columns": columns,
         "rows": rows,
@@ -113,19 +113,19 @@ def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], s
 
 
 def last_common_step(runs: Sequence[Run], rival: str) -> float:
-    """The last agent step at which all runs that met a rival have been evaluated against it; 0 for none."""
+    """Return the last agent step at which all runs with this rival have been evaluated against it; 0 for none."""
     last = [steps[-1] for steps, _ in (run.series(rival) for run in runs) if len(steps)]
     return min(last, default=0.0)
 
 
 def rates_at(members: Sequence[Run], rival: str, step: float) -> np.ndarray:
-    """The last win rate against a rival up to `step`, of each run that has one."""
+    """Return the last win rate against a rival up to `step`, of each run that has one."""
     series = [run.series(rival) for run in members]
     return np.array([rates[steps <= step][-1] for steps, rates in series if len(steps) and steps[0] <= step])
 
 
 def unequal_lengths(runs: Sequence[Run], steps: Mapping[str, float]) -> list[str]:
-    """Sentences that name the runs that ended early, and those that met no rival."""
+    """Return sentences that name the runs that ended early, and those without evaluations."""
     series = {run.name: [run.series(rival)[0][-1] for rival in steps if rival in run.rivals] for run in runs}
     missing = [one_line(name) for name, ends in series.items() if not ends]
     ends = {one_line(name): max(last) for name, last in series.items() if last}
@@ -138,11 +138,11 @@ def unequal_lengths(runs: Sequence[Run], steps: Mapping[str, float]) -> list[str
 
 
 def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str = "", runs: int = 0) -> str:
-    """A middle, or the difference of two, in percent with its 95 % interval over runs; empty where a sample is.
+    """Format a statistic, or the difference of two, in percent with its 95 % interval; empty if a sample is empty.
 
     Args:
-        runs: runs of the group, if that is to be told: the number of those with a value stands beside it where it is
-            another, and the values of few runs.
+        runs: number of runs in the group, or 0. Adds the number of runs with a value, if it differs, and the values
+            themselves for few runs.
     """
     if not all(map(len, samples)):
         return ""
@@ -161,26 +161,26 @@ def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str
 
 
 def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
-    """The settings in which runs differ, a column a run."""
+    """Return the settings in which runs differ, one column per run."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
     varied = [name for name in names if len({as_text(run.settings.get(name)) for run in runs}) > 1]
     rows = [[name, *(as_text(run.settings.get(name)) for run in runs)] for name in varied]
-    note = "But for seeds, devices and what does not change what is learnt."
+    note = "Without seeds, devices and other settings that do not affect learning."
     if not varied:
-        note = "The runs differ in nothing but seeds, devices and what does not change what is learnt."
+        note = "The runs differ only in seeds, devices and other settings that do not affect learning."
     columns = ["setting", *(one_line(run.name) for run in runs)] if varied else []
-    return {"title": "Difference of settings", "note": note, "columns": columns, "rows": rows}
+    return {"title": "Differing settings", "note": note, "columns": columns, "rows": rows}
 
 
 def provenance_table(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, Any]:
-    """A row a run: what it was made by and how long, against whom, and the hash of its weights."""
+    """Return one row per run: seed, length, versions, opponents, and the hash of its weights."""
     rows = [[one_line(run.name), *origin(folder)] for run, folder in zip(runs, folders, strict=True)]
     columns = ["run", "seed", "agent steps", "time", "Echelon", "rules", "met", "weights, sha256"]
-    return {"title": "Where each run comes from", "note": "Of its newest checkpoint.", "columns": columns, "rows": rows}
+    return {"title": "Provenance of the runs", "note": "From the newest checkpoint.", "columns": columns, "rows": rows}
 
 
 def origin(folder: Path) -> list[str]:
-    """Cells of `provenance_table`; empty of a run without a checkpoint."""
+    """Return the cells of `provenance_table`; empty for a run without a checkpoint."""
     checkpoints = folder / "checkpoints"
     if not any(checkpoints.glob("[!.]*")):
         return [""] * 7

@@ -1,4 +1,4 @@
-"""Pictures of replays, maps and runs, as the command line asks for them."""
+"""Pictures of replays, maps and runs for the command line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,11 +29,11 @@ from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
 
 GIF_PX_PER_IN = 69.0
-"""Of the field; with its frame a moving picture of 6.5 inches is about 474 px wide."""
+"""Pixels per inch of the field; with its frame, an animation of 6.5 inches is about 474 px wide."""
 
 
 def other_replay(path: Path) -> OtherReplay:
-    """A replay that a page shows beside another one."""
+    """Load a replay that a page shows beside another one."""
     replay = read(path)
     return OtherReplay(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
 
@@ -41,12 +41,12 @@ def other_replay(path: Path) -> OtherReplay:
 def draw_moving(
     replay: Replay, index: int, ground: np.ndarray, path: Path, speed: float, size_in: float, span: tuple[float, float]
 ) -> None:
-    """Draw a battle as a moving picture, behind a bar.
+    """Draw a battle as an animation, with a progress bar.
 
     Args:
-        speed: 1 as it happened; 0: as fast as makes it `GIF_S` long.
+        speed: playback speed; 1 is real time, 0 chooses a length of `GIF_S`.
         size_in: width in inches.
-        span: from when until when, s.
+        span: start and end of the animation, s.
     """
     seconds = (span[1] - span[0]) / speed if speed > 0 else GIF_S
     side_px = round(GIF_PX_PER_IN * size_in)
@@ -56,10 +56,10 @@ def draw_moving(
 def shown_span(
     replay: Replay, number: int, begin_s: float, end_s: float, times_s: Sequence[float]
 ) -> tuple[float, float]:
-    """From when until when pictures show a battle, counted from 1; 0 as the end means its own.
+    """Return the time span that pictures of a battle (counted from 1) show; an end of 0 means the battle's end.
 
     Raises:
-        ConfigError: a time is outside of the battle.
+        ConfigError: if a time is outside of the battle.
     """
     battle, about = replay.battles[number - 1], replay.about
     length = battle.decisions * about["dt_s"] * about["decision_repeat"]
@@ -72,21 +72,21 @@ def shown_span(
 
 
 def scenario_tiles(words: Sequence[str]) -> list[Tile]:
-    """The ground of each scenario, by the word that names it."""
+    """Return a map tile for each scenario, captioned by its name."""
     env = config_of_words(words)
     maps = write_maps(env).split(1)
     return [marked_tile(Path(word).stem, one, env) for word, one in zip(words, maps, strict=True)]
 
 
 def pool_tiles(env: EnvConfig, count: int) -> list[Tile]:
-    """A map of each biome alone, then the first `count` of the map pool, made behind a bar."""
+    """Return a map of each biome alone, then the first `count` maps of the pool, with a progress bar."""
     env = replace(env, map_pool=max(count, 1))
     names = [*env.world.biomes, *range(count)]
     return [_pool_tile(env, name) for name in tracked(names, "maps", len(names))]
 
 
 def _pool_tile(env: EnvConfig, which: str | int) -> Tile:
-    """The map of a biome, or that of a number in the pool."""
+    """Return the map of a biome, or of an index in the pool."""
     device = torch.device("cpu")
     if isinstance(which, str):
         env = replace(env, map_pool=1, world=replace(env.world, biomes=(which,)))
@@ -99,7 +99,7 @@ def _pool_tile(env: EnvConfig, which: str | int) -> Tile:
 
 
 def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
-    """A tile of the one map, with its zone, its spawns and the names of its parts."""
+    """Return a tile of the map, with its zone, its spawns and the names of its areas."""
     x, y = maps.zone_center[0].tolist()
     spawn_pos, blue = maps.spawn_pos[0].tolist(), len(env.blue)
     spawns = [(pos[0], pos[1], int(n >= blue)) for n, pos in enumerate(spawn_pos)]
@@ -109,7 +109,7 @@ def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
 
 
 def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, float, str]]:
-    """x, y of the middle of every part of the map of a seed that is of one biome, and the biome's name."""
+    """Return x, y of the centre of every area of one biome in a seed's map, and the biome's name."""
     from scipy import ndimage  # takes a second to import
 
     biome = quadrants(seeds, world)[0].numpy()
@@ -122,12 +122,12 @@ def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, fl
 
 
 SHOWN = ("return", "win_rate", "entropy")
-"""Columns of `metrics.csv` that are drawn by default, behind the evaluations."""
+"""Columns of `metrics.csv` that are drawn by default, after the evaluations."""
 
 
 def check_folders(command: str, runs: Sequence[Path]) -> None:
-    """Refuse no run folder at all, and one that is named twice."""
-    require(len(runs) > 0, command, "given one run folder at least", runs)
+    """Reject an empty list of run folders, and duplicates."""
+    require(len(runs) > 0, command, "given at least one run folder", runs)
     is_set = len({folder.resolve() for folder in runs}) == len(runs)
     require(is_set, command, "given each run folder once", list(map(str, runs)))
 
@@ -135,11 +135,11 @@ def check_folders(command: str, runs: Sequence[Path]) -> None:
 def draw_curves(
     runs: Sequence[Run], groups: Mapping[str, list[Run]], curves: Sequence[str], statistic: Statistic, path: Path
 ) -> int:
-    """Draw groups of runs over each other; returns the number of panels.
+    """Draw the curves of groups of runs; return the number of panels.
 
     Args:
-        groups: runs of `runs` by label.
-        curves: columns of metrics.csv, and commanders of the evaluations; empty: all of these, and some of those.
+        groups: the runs, by label of their group.
+        curves: columns of metrics.csv, and commanders of the evaluations; by default all commanders and some columns.
     """
     panels: dict[str, Subplot] = {}
     for name in curve_names(runs, curves):
@@ -153,7 +153,7 @@ def draw_curves(
 
 
 def curve_names(runs: Sequence[Run], curves: Sequence[str]) -> list[str]:
-    """What is drawn, with the full names of tiers."""
+    """Return the names of the curves, with full names of tiers."""
     columns = set().union(*(run.columns for run in runs))
     rivals = list(dict.fromkeys(rival for run in runs for rival in run.rivals))
     names = [name if name in columns or name in rivals else full_name(name) for name in curves]
@@ -166,7 +166,7 @@ def curve_names(runs: Sequence[Run], curves: Sequence[str]) -> list[str]:
 
 
 def curves_note(sizes: Sequence[int], panels: Mapping[str, Subplot], statistic: Statistic) -> str:
-    """What lines, bands and bars are, for groups of so many runs."""
+    """Return the explanation of lines, bands and bars for groups of these sizes."""
     middle_name = "interquartile mean" if statistic == "iqm" else "mean"
     sentences = [f"{middle_name} over runs, 95 % bootstrap interval"] if max(sizes) > 1 else []
     if min(sizes) == 1 and any(panel.is_evaluation for panel in panels.values()):

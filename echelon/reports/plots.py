@@ -1,4 +1,4 @@
-"""Figures of a training run, and of a league."""
+"""Figures of a training run and of a league."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PANELS = (
     *("win_rate", "return", "stage", "zone_s", "loss_policy", "loss_value", "entropy", "kl"),
     *("explained_variance", "damage", "agent_steps_per_s"),
 )
-"""Columns of `metrics.csv` that are drawn, behind the evaluations."""
+"""Columns of `metrics.csv` that are drawn, after the evaluations."""
 TITLES = {
     "win_rate": "win rate in training",
     "zone_s": "time in the zone, mech-s a battle",
@@ -31,27 +31,27 @@ TITLES = {
     "loss_value": "value loss",
     "agent_steps_per_s": "speed, agent steps/s",
 }
-"""What a column is called; others by their names. Time in the zone adds up over the mechs of a team."""
+"""Titles of columns; other columns use their names. Time in the zone is summed over the mechs of a team."""
 SHARES = ("win_rate", "past_win_rate", "stage_win_rate", "clip_fraction", "dead_share")
 """Columns whose axis is from 0 to 1."""
 MARKERS = "os^Dv"
-"""Of evaluations, which are points: nothing is known between two of them."""
+"""Markers of evaluations, which are points without a line between them."""
 COLUMNS, PANEL_IN = 3, 1.35
 MOST_LABELLED = 16
-"""Entries of a payoff matrix whose cells are wide enough for text of `SMALL_PT`."""
+"""Largest number of entries for which the cells of a payoff matrix are wide enough for text of `SMALL_PT`."""
 MOST_NAMED = 40
-"""Entries whose names fit beside a matrix as wide as a page; of more, the picture grows."""
+"""Largest number of entries whose names fit beside a matrix of page width; for more, the picture grows."""
 MOST_RATED = 16
-"""Entries of a league whose ratings are drawn, the best ones."""
+"""Number of the best entries of a league whose ratings are drawn."""
 
 
 @paper_style()
 def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figure:
-    """A run over its agent steps: win rates on held-out maps, then a panel for each of `PANELS`.
+    """Plot a run over its agent steps: win rates on held-out maps, then a panel for each of `PANELS`.
 
     Args:
-        rows: of `metrics.csv`.
-        evaluations: of `evaluations.csv`.
+        rows: rows of `metrics.csv`.
+        evaluations: rows of `evaluations.csv`.
     """
     high = -(-(1 + len(PANELS)) // COLUMNS)
     figure = blank(WIDTH_IN, high * PANEL_IN)
@@ -73,13 +73,13 @@ def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figu
 
 
 def stage_changes(rows: Sequence[Mapping[str, float | None]]) -> list[tuple[float, int]]:
-    """Agent steps after which the curriculum went to another stage, and its number, from rows of `metrics.csv`."""
+    """Return the agent steps at which the curriculum's stage changed, and the new stage, from rows of `metrics.csv`."""
     stages = [(row["agent_steps"] or 0.0, round(row["stage"] or 0.0)) for row in rows if row.get("stage") is not None]
     return [(steps, after) for (steps, stage), (_, after) in itertools.pairwise(stages) if stage != after]
 
 
 def mark_stages(axis: Any, changes: Sequence[tuple[float, int]]) -> None:
-    """A line where a stage of the curriculum begins, with its number."""
+    """Draw a line with the stage's number at each change of the curriculum's stage."""
     for steps, stage in changes:
         axis.axvline(steps, color=GREY, linewidth=0.5, linestyle=":", zorder=0)
         position = {"xy": (steps, 1), "xycoords": ("data", "axes fraction"), "xytext": (1, -1)}
@@ -92,7 +92,7 @@ def title_of(name: str) -> str:
 
 
 def finish(axis: Any, title: str) -> None:
-    """The title of a panel and its numbers in short."""
+    """Set the title of a panel and short tick labels."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_title(title)
@@ -102,7 +102,7 @@ def finish(axis: Any, title: str) -> None:
 
 
 def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> None:
-    """Win rate against each of the panel, with its 95 % interval."""
+    """Plot the win rate against each opponent of the panel, with its 95 % interval."""
     rivals = list(dict.fromkeys(row["rival"] for row in evaluations))
     for number, (colour, rival) in enumerate(zip(itertools.cycle(LINES), rivals, strict=False)):
         rival_rows = [row for row in evaluations if row["rival"] == rival]
@@ -117,11 +117,11 @@ def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> Non
 
 
 def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, place: float = 0.0) -> None:
-    """Points with their intervals, beside each other at `place`, and a faint line that leads from one to the next."""
+    """Plot points with their intervals, shifted sideways by `place`, and a faint line between them."""
     from matplotlib.transforms import offset_copy
 
     aside = offset_copy(axis.transData, axis.figure, x=2 * place, units="points")
-    # Limits follow from data coordinates alone.
+    # Axis limits depend on data coordinates only.
     axis.update_datalim(np.column_stack((curve.x, curve.y)))
     axis.autoscale_view()
     reach = np.abs(np.stack((curve.y - curve.low, curve.high - curve.y)))
@@ -132,7 +132,7 @@ def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, p
 
 @dataclass(frozen=True)
 class Curve:
-    """The middle of a group of runs over agent steps, or a run's evaluations, and its interval, `[K]` each."""
+    """The statistic of a group of runs, or a run's evaluations, over agent steps, with its interval, `[K]` each."""
 
     x: np.ndarray
     y: np.ndarray
@@ -142,21 +142,21 @@ class Curve:
 
 @dataclass(frozen=True)
 class Subplot:
-    """Curves of one quantity by the name of their group."""
+    """Curves of one quantity, by the name of their group."""
 
     curves: Mapping[str, Curve]
     is_evaluation: bool = False
-    """Whether they are points, of evaluations."""
+    """Whether the curves are points of evaluations."""
     is_share: bool = False
-    """Whether its axis is from 0 to 1."""
+    """Whether the axis is from 0 to 1."""
 
 
 @paper_style()
 def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Figure:
-    """Who beats whom: rows take this share of the points of columns; NaN where they never met.
+    """Plot the share of points that each row takes from each column; NaN for pairs without games.
 
     Args:
-        games: `[E][E]` number of games of each pair, told below the share.
+        games: `[E][E]` number of games of each pair, printed below the share.
     """
     side = WIDTH_IN * max(1.0, len(names) / MOST_NAMED)
     figure = blank(side, side * 0.86)
@@ -181,11 +181,11 @@ def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Fi
 
 @paper_style()
 def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[float]) -> Figure:
-    """How policies fight: the plane in which they differ most.
+    """Plot the styles of policies in the plane of their first two principal components.
 
     Args:
-        points: `[E, 2]` in the plane.
-        shares: of the variance along either axis.
+        points: `[E, 2]` positions in the plane.
+        shares: share of the variance along either axis.
     """
     figure = blank(WIDTH_IN, 0.75 * WIDTH_IN)
     axis = figure.subplots()
@@ -195,7 +195,7 @@ def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[flo
     for name, point in zip(names, points, strict=True):
         style: dict[str, Any] = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": SMALL_PT}
         axis.annotate(shortened(one_line(name), 24), point, **style)
-    finish(axis, "how the entries fight: near are alike")
+    finish(axis, "fighting styles: near entries are similar")
     axis.set_xlabel(f"first principal component, {shares[0]:.0%} of the variance")
     axis.set_ylabel(f"second, {shares[1]:.0%}")
     return figure
@@ -203,10 +203,10 @@ def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[flo
 
 @paper_style()
 def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) -> Figure:
-    """Ratings of a league over its rating periods, with two deviations to either side.
+    """Plot the ratings of a league over its rating periods, with two deviations on either side.
 
     Args:
-        histories: period, rating and deviation of each entry by name; the `MOST_RATED` best at the end are drawn.
+        histories: period, rating and deviation of each entry, by name; the `MOST_RATED` best at the end are drawn.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -234,7 +234,7 @@ def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) 
 
 @paper_style()
 def skills_figure(profile: Mapping[str, Any]) -> Figure:
-    """What `SkillProfile.as_json` gives: a bar a set piece, with its 95 % interval."""
+    """Plot the result of `SkillProfile.as_json`: a bar per set piece, with its 95 % interval."""
     names, pieces = zip(*reversed(profile["pieces"].items()), strict=True)
     figure = blank(WIDTH_IN, 0.5 + 0.16 * len(pieces))
     axis = figure.subplots()
@@ -250,10 +250,10 @@ def skills_figure(profile: Mapping[str, Any]) -> Figure:
 
 @paper_style()
 def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
-    """Groups of runs over each other.
+    """Plot the curves of groups of runs, one panel per quantity.
 
     Args:
-        panels: by title; groups have one colour in all panels.
+        panels: panels by title; a group has the same colour in all panels.
     """
     columns = min(len(panels), 2 if len(panels) in (2, 4) else COLUMNS)
     rows = -(-len(panels) // columns)

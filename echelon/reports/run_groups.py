@@ -1,4 +1,4 @@
-"""Training runs side by side: those of one config, which differ by their seeds, make a group with an interval."""
+"""Groups of training runs: runs with equal configs, which differ by their seeds, form a group with an interval."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ SAME = (
     *("keep_checkpoints", "backend", "compiled", "compile_policy", "cuda_graphs", "deterministic", "evaluation"),
     "max_minutes",
 )
-"""Settings in which runs of one group may differ: they are not what is compared."""
+"""Settings in which runs of one group may differ, because they are not compared."""
 NUMBERS = ("agent_steps", "win_rate", "low", "high")
 """Columns of `evaluations.csv` that are drawn."""
 WIDER, WIDER_TRIMMED = 0.3, 0.1
-"""By what share Student's interval of one group of up to `SKEWED` runs is widened, of a mean and of a trimmed mean; of
-more runs by less. With it 92 of 100 intervals of 3, 5 and 10 runs hold the value of skewed runs too (exponential,
-Beta(19, 1); of 3 exponential runs 91 do), see `tests/reports/test_run_groups.py`."""
+"""Factors by which Student's interval of a group of up to `SKEWED` runs is widened, of a mean and of a trimmed mean;
+less for more runs. With it, 92 of 100 intervals of 3, 5 and 10 runs contain the value for skewed distributions too
+(exponential, Beta(19, 1); 91 for 3 exponential runs), see `tests/reports/test_run_groups.py`."""
 SKEWED = 10
 FEW = 5
-"""Below so many runs their values stand beside the interval."""
+"""Below this number of runs, their values are shown beside the interval."""
 BINS = 60
-"""Points of a curve; rows of `metrics.csv` between two of them are averaged."""
+"""Points of a curve; rows of `metrics.csv` between two points are averaged."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder tells of a run."""
+    """The content of a run folder."""
 
     name: str
     settings: Mapping[str, Any]
-    """Each setting by its dotted name, without those of `SAME`."""
+    """Each setting by its dotted name, except those in `SAME`."""
     metrics: list[dict[str, float]]
     """Rows of `metrics.csv`."""
     evaluations: list[dict[str, str]]
@@ -50,16 +50,16 @@ class Run:
 
     @property
     def rivals(self) -> list[str]:
-        """Whom the evaluations met, in their order."""
+        """Opponents of the evaluations, in order."""
         return list(dict.fromkeys(row["rival"] for row in self.evaluations))
 
     @property
     def columns(self) -> set[str]:
-        """Columns of `metrics.csv` that have a value."""
+        """Columns of `metrics.csv` with a value."""
         return set().union(*self.metrics)
 
     def series(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Agent steps and values, `[K]` each: a column of `metrics.csv`, or the win rate against a rival."""
+        """Return agent steps and values, `[K]` each, of a column of `metrics.csv` or the win rate against a rival."""
         if name in self.rivals:
             rows = [(row["agent_steps"], row["win_rate"]) for row in self.evaluations if row["rival"] == name]
         else:
@@ -68,13 +68,13 @@ class Run:
         return points[:, 0], points[:, 1]
 
     def intervals(self, rival: str) -> dict[float, tuple[float, float]]:
-        """By agent steps, the 95 % interval of the win rate against a rival over its battles."""
+        """Return, by agent steps, the 95 % interval over battles of the win rate against a rival."""
         rival_rows = [row for row in self.evaluations if row["rival"] == rival]
         return {float(row["agent_steps"]): (float(row["low"]), float(row["high"])) for row in rival_rows}
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder; without a checkpoint its settings are unknown."""
+    """Read a run folder; the settings of a run without a checkpoint are unknown."""
     path = folder / "metrics.csv"
     if not path.is_file():
         raise FileError(f"{path}: expected the metrics of a run, found none")
@@ -95,10 +95,10 @@ def read_run(folder: Path) -> Run:
 
 
 def with_changes(name: str, value: Any, changes: Sequence[Mapping[str, Any]]) -> Any:
-    """The last value of a setting or, where a resume has changed it, a text of all its values, the latest first.
+    """Return the last value of a setting or, if resuming changed it, a text with all its values, the latest first.
 
     Args:
-        changes: of the run, as `Checkpoint.changes`.
+        changes: changes of the run's settings, see `Checkpoint.changes`.
     """
     parts = []
     for change in reversed([change for change in changes if change["setting"] == name]):
@@ -109,7 +109,7 @@ def with_changes(name: str, value: Any, changes: Sequence[Mapping[str, Any]]) ->
 
 
 def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """The runs of each config by what tells it from the others, such as `ppo.gae_lambda 0.9 (3 runs)`."""
+    """Group runs by config, named by the settings that differ, such as `ppo.gae_lambda 0.9 (3 runs)`."""
     names = {name: None for run in runs for name in run.settings}
     varied = [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
     groups: dict[str, list[Run]] = {}
@@ -129,19 +129,20 @@ def plain(value: Any) -> str:
 
 
 def interquartile_mean(values: np.ndarray, axis: int = 0) -> Any:
-    """Mean of the middle half along an axis: a quarter of the values, rounded down, is cut at either end."""
+    """Return the mean of the middle half along an axis: a quarter of the values, rounded down, is cut at each end."""
     from scipy.stats import trim_mean  # takes a second to import
 
     return trim_mean(values, 0.25, axis)
 
 
 def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None:
-    """The mean or interquartile mean of a series over runs, where all of them have values, with the interval of
-    `interval_over_runs`; None where there is nothing. Of one run it is the interval over battles of an evaluation,
-    and none of anything else.
+    """Return the mean or interquartile mean of a series over runs, at steps that all runs have reached.
+
+    The interval is that of `interval_over_runs`. For one run it is the evaluation's interval over battles, and it has
+    no width for other series. Returns None without values.
 
     Args:
-        name: as `Run.series` takes it.
+        name: name of the series, see `Run.series`.
     """
     series = [run.series(name) for run in runs if len(run.series(name)[0]) > 0]
     if not series:
@@ -163,16 +164,17 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
 
 
 def interval_over_runs(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
-    """95 % interval of the middle of a group of runs, or of the first group's less that of the second.
+    """Return the 95 % interval of a group's statistic, or of the difference between two groups.
 
-    Student's interval, of interquartile means that of trimmed means (Tukey and McLaughlin 1963), of differences
-    Welch's; that of one group is widened by `WIDER`. A percentile bootstrap of 3 runs holds the mean 73 times in 100.
+    Student's interval; for interquartile means that of trimmed means (Tukey and McLaughlin 1963), for differences
+    Welch's. The interval of one group is widened by `WIDER`. A percentile bootstrap of 3 runs would contain the mean
+    only 73 times in 100.
 
     Args:
         samples: one or two groups, `[runs, ...]` each, of at least two runs.
 
     Returns:
-        `[...]` the low and the high end.
+        The low and the high end, `[...]` each.
     """
     from scipy.stats import t  # takes a second to import
 
@@ -189,15 +191,15 @@ def interval_over_runs(samples: Sequence[np.ndarray], statistic: Statistic) -> t
 
 
 def cut_of(sample: np.ndarray, statistic: Statistic) -> int:
-    """How many runs of `[runs, ...]` are left out at either end."""
+    """Return how many of `[runs, ...]` are cut at each end."""
     return len(sample) // 4 if statistic == "iqm" else 0
 
 
 def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, int]:
-    """The middle of `[runs, ...]`, the variance of that, and its degrees of freedom; of a single run 0 and 0.
+    """Return the statistic of `[runs, ...]`, its variance and its degrees of freedom; 0 and 0 for a single run.
 
-    For an interquartile mean the variance is that of the values of which the outer quarters are set to the nearest
-    value that is kept (winsorized).
+    The variance of an interquartile mean is that of the winsorized values: the outer quarters are set to the nearest
+    value that is not cut.
     """
     cut = cut_of(sample, statistic)
     kept, ordered = len(sample) - 2 * cut, np.sort(sample, 0)
@@ -208,7 +210,7 @@ def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.nd
 
 
 def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
-    """Agent steps of a curve, from the last beginning to the first end of the series: each step of a sparse one."""
+    """Return the agent steps of a curve, within the range of all series; every step of a sparse series."""
     begin, end = max(x[0] for x in steps), min(x[-1] for x in steps)
     all_steps = np.unique(np.concatenate(steps))
     all_steps = all_steps[(all_steps >= begin) & (all_steps <= end)]
@@ -216,7 +218,7 @@ def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
 
 
 def resampled(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """A series at other steps: the mean of its points nearest to each, else between its neighbours."""
+    """Resample a series at other steps: the mean of its points nearest to each step, else interpolated."""
     inside = (x >= steps[0]) & (x <= steps[-1])
     nearest = np.abs(steps[None] - x[inside][:, None]).argmin(1)
     count = np.bincount(nearest, minlength=len(steps))

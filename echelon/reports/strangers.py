@@ -1,4 +1,4 @@
-"""Results of protocol 2 for people: a table and a picture on one page, and the leaderboard as another."""
+"""Pages for results of protocol 2: one with a table and a picture, and one for the leaderboard."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Row = Sequence[str]
 
 @paper_style()
 def strangers_figure(scores: Mapping[str, Any]) -> Figure:
-    """Every score as a point with its 95 % interval, those of a whole in colour."""
+    """Plot every score as a point with its 95 % interval; overall scores are coloured."""
     rows = list(reversed(table_rows(scores)))
     figure = blank(WIDTH_IN, 0.5 + 0.14 * len(rows))
     axis = figure.subplots()
@@ -75,7 +75,7 @@ def as_svg(scores: Mapping[str, Any]) -> str:
 
 
 def write_strangers_page(record: Mapping[str, Any], path: Path) -> None:
-    """Write a result of protocol 2 as a page that needs nothing else: who, table, picture, and how it was made."""
+    """Write a result of protocol 2 as a self-contained page: policies, table, picture and command."""
     scores, contacts = record["scores"], met_in_training(record)
     ends = ("value", "low", "high")
     lines = [(row["score"], row["of"], *(f"{row[end]:.1%}" for end in ends)) for row in table_rows(scores)]
@@ -83,7 +83,7 @@ def write_strangers_page(record: Mapping[str, Any], path: Path) -> None:
     facts = [
         f"{record['task']} ({record['fingerprint']}), split {record['split']}; intervals over {scores['unit']}s",
         f"by the task's protocol: {'yes' if record['by_protocol'] else 'no'}",
-        f"met in training: {', '.join(contacts) or 'nothing that is told'}",
+        f"training contained: {', '.join(contacts) or 'nothing recorded'}",
         f"weights: {', '.join(run['id'] for run in record['runs'])}",
         f"versions: {', '.join(f'{name} {value}' for name, value in record['versions'].items())}",
     ]
@@ -98,7 +98,7 @@ def write_strangers_page(record: Mapping[str, Any], path: Path) -> None:
 
 
 def write_leaderboard_page(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write the leaderboard as a page that needs nothing else: a table for each task, and how each row was made."""
+    """Write the leaderboard as a self-contained page: a table for each task, and the command of each row."""
     body = ["<h1>Leaderboard of protocol 2</h1>"]
     for task in dict.fromkeys(row["task"] for row in rows):
         task_rows = [row for row in rows if row["task"] == task]
@@ -107,18 +107,18 @@ def write_leaderboard_page(rows: Sequence[Mapping[str, Any]], path: Path) -> Non
         for row in task_rows:
             weights = ", ".join(run["id"] for run in row["runs"])
             checked = row["verified"]
-            check = f"{checked['replayed']} of {checked['battles']} battles fought again"
+            check = f"{checked['replayed']} of {checked['battles']} battles replayed"
             body.append(f"<p>{safe(row['name'])}: {safe(row['command'])}; weights {safe(weights)}; {check}</p>")
     write_whole(path, PAGE.format(title="Leaderboard of protocol 2", body="\n".join(body)).encode())
 
 
 def safe(text: str) -> str:
-    """A stranger's text on one line of a page."""
+    """Escape untrusted text for one line of a page."""
     return html.escape(one_line(text))
 
 
 def table_of(head: Row, lines: Sequence[Row], whole: Sequence[bool] = ()) -> str:
-    """A table of a page; lines that are `whole` stand out."""
+    """Return an HTML table; lines that are `whole` are emphasised."""
     cells = "".join(f"<th>{safe(cell)}</th>" for cell in head)
     body = ""
     for index, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Prints tables of results: of a match, of the standings of a league, of any rows."""
+"""Prints tables of results: matches, evaluations, certificates and styles."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,15 +17,15 @@ from echelon.runtime.files import write_lines
 from echelon.runtime.terminal import show_table, terminal
 
 MEANS = {"kills": "kills", "deaths": "deaths", "damage": "damage", "zone, mech-s": "zone_s"}
-"""What is told of a commander, a mean over battles: two mechs of a team in the zone for a second make two mech-s."""
+"""Displayed statistics of a commander, as means over battles. Two mechs in the zone for a second make two mech-s."""
 
 
 def show_match(result: Result, x: str, y: str, setup: dict[str, Any], by_side: bool = False) -> None:
-    """Print the result of a match between commanders `x` and `y`, the share that `x` won and its 95 % interval.
+    """Print the result of a match between `x` and `y`, the share that `x` won and its 95 % interval.
 
     Args:
-        setup: how it was played, as `BatchArena.setup` has it.
-        by_side: print the share that each won as blue and as red too, for teams that differ.
+        setup: settings of the arena, see `BatchArena.setup`.
+        by_side: whether to print the win rates as blue and as red too, for teams that differ.
     """
     rows = []
     for name, wins, is_x in ((x, result.x_wins, True), (y, result.y_wins, False)):
@@ -45,22 +45,22 @@ def show_match(result: Result, x: str, y: str, setup: dict[str, Any], by_side: b
 
 
 def speed_of(battles: int, seconds: float) -> str:
-    """Battles a second, or seconds a battle where they are slower than that."""
+    """Format the speed in battles per second, or in seconds per battle if that is slow."""
     rate = battles / max(seconds, 1e-9)
     return f"{rate:.1f} battles/s" if rate >= 1 else f"{1 / rate:.1f} s a battle"
 
 
 COLUMNS = ("battles", "wins", "draws", "win_rate", "low", "high", "kills", "deaths", "damage", "zone_s")
-"""Columns of an evaluation, beside those of each side where teams differ."""
+"""Columns of an evaluation, in addition to those of each side if the teams differ."""
 
 
 def write_log(path: Path, setup: dict[str, Any], matches: Iterable[list[dict[str, Any]]]) -> None:
-    """Write a JSON object a line for each battle of matches, with how they were played."""
+    """Write one JSON object per line for each battle of the matches, with the arena's settings."""
     write_lines(path, [row | setup for rows in matches for row in rows])
 
 
 def log_evaluation(evaluation: Evaluation, path: Path) -> None:
-    """`write_log` of the battles of an evaluation."""
+    """Write the battles of an evaluation with `write_log`."""
     setup = {name: evaluation.versions[name] for name in ("device", "precision", "compiled", "captured")}
     results = evaluation.results.items()
     write_log(path, setup, [match_events(one, evaluation.policy, name, evaluation.seeds) for name, one in results])
@@ -69,7 +69,7 @@ def log_evaluation(evaluation: Evaluation, path: Path) -> None:
 def show_evaluation(
     evaluation: Evaluation, policy: str, task: str, scenarios: Sequence[str], league: Path | None
 ) -> None:
-    """Print an evaluation at a task, at scenarios or in a league, and how it was played."""
+    """Print an evaluation on a task, on scenarios or in a league, and the arena's settings."""
     label = f"task {task}" if task else f"scenario {', '.join(scenarios)}"
     source = f"{label} ({evaluation.fingerprint})" if league is None else f"league {league}"
     sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if evaluation.by_side else ()
@@ -81,43 +81,43 @@ def show_evaluation(
     terminal().print(setup_words(dict(evaluation.versions)), highlight=False)
     terminal().print(met_line(evaluation.met), highlight=False)
     if task and not evaluation.by_protocol:
-        terminal().print("opponents, seeds or split are not those of the task: this is no figure of the task")
+        terminal().print("opponents, seeds or split differ from the task's: the result does not count for the task")
 
 
 def show_profile(profile: SkillProfile, title: str) -> None:
-    """Print how many of the set pieces a policy wins."""
+    """Print a policy's win rates on the set pieces."""
     for line in (title, *str(profile).splitlines()):
         terminal().print(line)
     terminal().print(f"mean over {len(profile.results)} pieces: {profile.win_rate:.0%}")
 
 
 def show_certificate(certificate: Mapping[str, Any], last: str, as_json: bool) -> None:
-    """Print a certificate of exploitability: its curve, its verdict, and a last line; or all as one JSON object."""
+    """Print a certificate of exploitability: its curve, its summary, and a last line; or all as one JSON object."""
     if as_json:
         print(json.dumps({**certificate, "verdict": certificate_line(certificate)}))
         return
     rows = [dict(row) for row in certificate["curve"]]
     for row in rows:
         row |= {name: rounded(row[name], 3) for name in ("win_rate", "low", "high")}
-    show_table(rows, False, "by agent-steps, on battles that chose the best response")
+    show_table(rows, False, "by agent-steps, on the battles that select the best response")
     for line in (certificate_line(certificate), last):
         terminal().print(line)
 
 
 def show_style(style: Style) -> None:
-    """Print how a policy fights, and its points against each opponent."""
+    """Print a policy's style, and its points against each opponent."""
     rows = [
         {"number": name, "value": round(value, 3), "unit": measure_of(name).unit, "meaning": measure_of(name).meaning}
         for name, value in style.numbers.items()
     ]
-    show_table(rows, False, f"{style.policy}, task {style.task} ({style.fingerprint}): how it fights")
+    show_table(rows, False, f"{style.policy}, task {style.task} ({style.fingerprint}): fighting style")
     points = [{"against": name, "points": round(value, 3)} for name, value in style.response.items()]
     show_table(points, False, f"points per battle, {2 * len(style.seeds)} battles each")
     terminal().print(setup_words(dict(style.versions)), highlight=False)
 
 
 def show_strangers(evaluation: StrangersEvaluation, written: Sequence[Path | None]) -> None:
-    """Print a result of protocol 2, why it may be no figure of the task, and the files that were written."""
+    """Print a result of protocol 2, why it may not count for the task, and the written files."""
     record, unit = evaluation.record, evaluation.scores["unit"]
     rows = [
         {name: rounded(cell, 3) if isinstance(cell, float) else cell for name, cell in row.items()}
@@ -127,8 +127,8 @@ def show_strangers(evaluation: StrangersEvaluation, written: Sequence[Path | Non
     title = f"{policy}, {record['task']} ({record['fingerprint']}): 95 % intervals, a {unit} is the unit"
     show_table(rows, False, title)
     contacts = met_in_training(record)
-    note = f"in training met: {', '.join(contacts)}: this is no figure of the task" if contacts else ""
+    note = f"training contained {', '.join(contacts)}: the result does not count for the task" if contacts else ""
     if not record["by_protocol"]:
-        note = "numbers or split are not those of the task: this is no figure of it"
+        note = "numbers or split differ from the task's: the result does not count for the task"
     for line in filter(None, (note, *(f"written: {path}" for path in written if path))):
         terminal().print(line, highlight=False)

@@ -1,4 +1,4 @@
-"""What decided a recorded battle, in words and tables, and what `--set` and `--mech` of a fork name."""
+"""Prints the what-if analysis of a battle, and parses `--set` and `--mech` of a fork."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from echelon.viewer.page import write_page
 
 
 def write_answers(result: WhatIf, replay: Replay, index: int, out: Path | None, page: Path | None) -> None:
-    """Write all numbers as JSON, and the page of the replay in which battle `index` has a lane of blue's share."""
+    """Write all numbers as JSON, and the replay's page with blue's win rate in battle `index`."""
     if out is not None:
         write_whole(out, json_bytes(result.as_json()))
     if page is not None:
@@ -28,7 +28,7 @@ def write_answers(result: WhatIf, replay: Replay, index: int, out: Path | None, 
 
 
 def show_answers(result: WhatIf, replay: Replay, index: int) -> None:
-    """Print the moments, the spans in which most was decided, and what the mechs were worth."""
+    """Print the win rate at each moment, the spans with the largest changes, and the effect of each mech."""
     console = terminal()
     console.print(f"{result.blue} (blue) against {result.red}, seed {result.seed}: share of {result.branches} battles")
     console.print("that blue wins from each moment on, and its 95 % interval")
@@ -38,16 +38,16 @@ def show_answers(result: WhatIf, replay: Replay, index: int) -> None:
         console.print(f"{row['s']:6.1f} s  {'#' * full:.<{BAR}}  {interval}")
     swings = [swing for swing in result.swings() if swing[2] != 0]
     if not swings:
-        console.print("between these moments nothing was decided")
+        console.print("blue's win rate is the same at all moments")
     for begin, end, change in swings:
-        deaths = "; ".join(happened(replay, index, begin, end)) or "nobody falls"
+        deaths = "; ".join(happened(replay, index, begin, end)) or "no mech is lost"
         console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {deaths}")
     for row in result.as_json()["deaths"]:
         change, low, high = (100 * row[name] for name in ("difference", "low", "high"))
-        death = f"{mech_name(replay, row['mech'])} dies at {row['s']:g} s: had it lived"
+        death = f"{mech_name(replay, row['mech'])} dies at {row['s']:g} s; had it lived"
         console.print(f"{death}, {change:+.0f} points for blue ({low:+.0f} to {high:+.0f})")
     if result.at_s is not None:
-        title = f"What changes for blue, in points, if a mech does or is so from {result.at_s:g} s on"
+        title = f"Change of blue's win rate, in points, by an intervention on one mech from {result.at_s:g} s on"
         living = replay.battles[index].hp[round(result.at_s / result.decision_s)] > 0
         show_table(mech_rows(result, replay, living), False, title)
 
@@ -56,29 +56,29 @@ SET = re.compile(r"(blue|red) (\d+) (\w+)=(-?[\d.]+(?:e[+-]?\d+)?)")
 
 
 def change_of(words: str, replay: Replay) -> tuple[int, str, float]:
-    """What `--set` says, as `echelon.fork` takes it."""
+    """Parse a `--set` flag to a change for `echelon.fork`."""
     match = SET.fullmatch(words)
     if match is None or match[4].count(".") > 1:
-        raise ConfigError(f'--set must be such as "blue 2 hp=150", got {short(words)}')
+        raise ConfigError(f'--set must have the form "blue 2 hp=150", got {short(words)}')
     return place_of(match[1], int(match[2]), replay, "--set", "of mech {} of {}"), match[3], float(match[4])
 
 
 def place_of(team: str, number: int, replay: Replay, flag: str, limit: str) -> int:
-    """The index of a mech that a flag names by its team and its place there, counted from 1."""
+    """Return the index of a mech that a flag names by its team and its place there, counted from 1."""
     first, end = replay.about["teams"][team]
     require(1 <= number <= end - first, flag, limit.format(f"1..{end - first}", team), number)
     return first + number - 1
 
 
 def chosen_replay(file: Path, battle: int) -> Replay:
-    """A replay that has such a battle, counted from 1."""
+    """Read a replay and check that it has this battle, counted from 1."""
     replay = read(file)
     require(1 <= battle <= len(replay.battles), "--battle", f"1..{len(replay.battles)}, those of {file.name}", battle)
     return replay
 
 
 def with_odds(replay: Replay, index: int, result: WhatIf) -> Replay:
-    """The replay, with blue's share at the moments of a battle in what is told of it."""
+    """Return the replay with blue's win rates in the metadata of a battle."""
     record = result.as_json()
     rows = record["moments"]
     odds = {"branches": result.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
@@ -89,8 +89,7 @@ def with_odds(replay: Replay, index: int, result: WhatIf) -> Replay:
 
 
 def mech_rows(result: WhatIf, replay: Replay, living: np.ndarray) -> list[dict[str, str]]:
-    """A row for each mech that is alive then, `living [N]` bool: what its doing otherwise changes, with the ends of the
-    interval."""
+    """Return a row for each living mech, `living [N]` bool: the change by each intervention, with its interval."""
     rows = []
     for n in np.flatnonzero(living).tolist():
         row = {"mech": mech_name(replay, n)}
@@ -102,7 +101,7 @@ def mech_rows(result: WhatIf, replay: Replay, living: np.ndarray) -> list[dict[s
 
 
 def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterator[str]:
-    """The deaths and lost legs of a span of a battle, in words."""
+    """Yield the deaths and lost legs in a span of a battle, in words."""
     battle, dt_s = replay.battles[index], replay.about["dt_s"]
     ticks = round(begin_s / dt_s), round(end_s / dt_s)
     for row in within(battle.deaths, ticks):
@@ -116,11 +115,11 @@ def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterat
 
 
 def within(table: np.ndarray, ticks: tuple[int, int]) -> np.ndarray:
-    """The rows of an event table from one tick until before another."""
+    """Return the rows of an event table from one tick until before another."""
     return table[(table[:, 0] >= ticks[0]) & (table[:, 0] < ticks[1])]
 
 
 def mech_name(replay: Replay, n: int) -> str:
-    """A mech in words, such as `blue 2 (medium)`."""
+    """Return the name of a mech, such as `blue 2 (medium)`."""
     mech = replay.about["mechs"][n]
     return f"{mech['team']} {n - replay.about['teams'][mech['team']][0] + 1} ({mech['hull']})"

@@ -1,6 +1,6 @@
-"""The conversation in which battles are commanded, and its server: one program or person, over a WebSocket.
+"""The server for commanding battles: one program or person, over a WebSocket.
 
-The server carries the lines of a `Session` and serves the pages that it was made with.
+It transports the lines of a `Session` and serves the pages that it was created with.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
 
 REPLAY = "/replay"
 MOST_LINES = 64
-"""That wait for the battles; whoever writes more waits too."""
+"""Maximum number of lines that wait for the battles; then the client has to wait."""
 LOOK_S = 0.2
-"""How often a line that waits looks whether anybody will read it."""
+"""Interval in seconds at which a waiting line checks whether the server has closed."""
 KEPT_LAST = ("begin", "report", "pace", "result", "replay")
-"""Types of messages of which whoever comes back is told the last one; of `end` all."""
-OTHER_CLIENT = "someone commands these battles already; close that page or program first"
+"""Types of messages whose last one is repeated to a client that reconnects; messages `end` are all repeated."""
+OTHER_CLIENT = "another client already commands these battles; close that page or program first"
 CLIENT_LEFT = object()
-"""Among the lines: whoever wrote those before has gone."""
+"""Marks in the queue of lines that the client has left."""
 
 
 class CommandServer(PageServer):
-    """The address at which battles are commanded, by one client at a time. Use it as a context.
+    """The server at which battles are commanded, by one client at a time. Use it as a context manager.
 
-    What is said while nobody is there is told to whoever comes next.
+    Messages without a connected client are sent to the next one.
 
     Args:
-        page, port, token, access: as in `PageServer`.
+        page, port, token, access: see `PageServer`.
     """
 
     def __init__(self, page: str = "", port: int = 0, token: str = "", access: Access = THIS_MACHINE) -> None:
         super().__init__(page, port, token, access=access)
         self.lines: queue.Queue[Any] = queue.Queue(MOST_LINES)
-        """What the client writes."""
+        """Lines received from the client."""
         self._seat = threading.Condition()
         self._client: ServerConnection | None = None
         self._kept: dict[str, list[str]] = {name: [] for name in ("begin", "end", *KEPT_LAST[1:])}
@@ -77,10 +77,10 @@ class CommandServer(PageServer):
             client.close()
         super().__exit__(*error)
 
-    # For whoever plays the battles
+    # For the code that plays the battles
 
     def say(self, message: dict[str, Any]) -> None:
-        """Tell the client; it is told later where there is none."""
+        """Send a message to the client, now or when one connects."""
         text, kind = json.dumps(message, separators=(",", ":")), message["type"]
         with self._seat:
             if kind == "end":
@@ -89,29 +89,29 @@ class CommandServer(PageServer):
                 self._kept[kind] = [text]
             self._is_told = False
             if self._client is not None:
-                # Its own thread lets it go, behind its last line.
+                # The client's own thread handles a disconnect, after its last line.
                 with contextlib.suppress(self.closed):
                     self._client.send(text)
                     self._is_told = True
 
     def wait_for_client(self) -> bool:
-        """Return once a client is there; whether nobody was."""
+        """Wait for a client; return whether there was none."""
         with self._seat:
             was_alone = self._client is None
             self._seat.wait_for(lambda: self._client is not None)
             return was_alone
 
     def wait_until_told(self) -> None:
-        """Return once what was said last was sent to a client, who may have gone since."""
+        """Wait until the last message was sent to a client, which may have left since."""
         with self._seat:
             self._seat.wait_for(lambda: self._is_told)
 
     def offer(self, page: str) -> None:
-        """Show a page of the battle that was played, and tell the client of it."""
+        """Serve a page of the played battle, and send its path to the client."""
         self.pages[REPLAY] = page
         self.say({"type": "replay", "path": REPLAY})
 
-    # For whoever comes to the address
+    # For connections
 
     def _attend(self, connection: ServerConnection) -> None:
         if not self._seated(connection):
@@ -130,7 +130,7 @@ class CommandServer(PageServer):
                 self._client = None
 
     def _seated(self, connection: ServerConnection) -> bool:
-        """Whether nobody else is there; then the connection is the client, and is told what it missed."""
+        """Register a connection as the client and send missed messages; return False if there is another client."""
         with self._seat:
             if self._client is not None:
                 return False
@@ -144,7 +144,7 @@ class CommandServer(PageServer):
             return True
 
     def _take(self, line: object) -> None:
-        """Keep a line until the battles are ready for it."""
+        """Store a line until the battles are ready for it."""
         while not self._is_closed.is_set():
             try:
                 self.lines.put(line, timeout=LOOK_S)
@@ -157,7 +157,7 @@ Clock = Literal["step", "real", "fast"]
 
 
 MOST_LATE = 1024
-"""Lines that are taken in when the battles could go on."""
+"""Maximum number of lines that are read after the battles could continue."""
 
 
 def converse(
@@ -167,15 +167,15 @@ def converse(
     say: Callable[[Any], None],
     attend: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Report, take orders, play on, until every battle has ended.
+    """Send reports, receive orders and play, until every battle has ended.
 
     Args:
-        lines: the replies of the other side; None at its end, `CLIENT_LEFT` where one writer left and another may come.
-        say: writes a message to it.
-        attend: returns once somebody is there; until then no battle goes on. Whether nobody was.
+        lines: replies of the client; None at their end, `CLIENT_LEFT` if a client left and another one may come.
+        say: sends a message to the client.
+        attend: waits for a client, during which no battle continues; returns whether there was none.
 
     Raises:
-        ConfigError: the other side has gone before the battles ended.
+        ConfigError: if the replies end before the battles.
     """
     say(session.begin())
     if session.pace is not None:
@@ -189,7 +189,7 @@ def converse(
             if line is None:
                 count = sum(session.port.ended)
                 reason = f"stdin ended after report {session.number}, {count} of {len(session.port.ended)} battles had"
-                raise ConfigError(f"{reason}: a line of orders is expected after each report, {{}} for none")
+                raise ConfigError(f"{reason}: expected a line of orders after each report, {{}} for none")
             answer = session.receive(line)
             if answer:
                 say(answer)
@@ -203,7 +203,7 @@ def converse(
 
 
 def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) -> Iterator[Any]:
-    """The replies that count before the battles go on: one with the clock `step`, else those that came until then."""
+    """Yield the replies before the battles continue: one with the clock `step`, else all that arrive in time."""
     if clock == "step":
         line = CLIENT_LEFT
         while line is CLIENT_LEFT:
@@ -211,7 +211,7 @@ def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) 
             yield line
         return
     late = 0
-    # Whoever writes without end holds up no battle.
+    # A client that sends lines without end must not stop the battles.
     while late < MOST_LATE:
         left_s = pace.left_s if pace is not None else 0.0
         late += left_s <= 0
@@ -220,7 +220,7 @@ def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) 
         except queue.Empty:
             return
         if line is None:
-            # Whoever has gone commands no more; the battles go on.
+            # After the last reply the battles continue without pause.
             if pace is not None:
                 pace.set({"pause": False})
             return
@@ -228,8 +228,7 @@ def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) 
 
 
 def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
-    """The lines of what `read` returns at most so many bytes of, as they come, by a thread; None at its end. Of a line
-    that is too long its beginning."""
+    """Read lines in a thread, from `read(size)`, into a queue; None marks the end. Long lines are truncated."""
     lines: queue.Queue[bytes | None] = queue.Queue(maxsize=MOST_LATE)
 
     def split() -> None:
@@ -243,20 +242,20 @@ def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
             lines.put(partial_line)
         lines.put(None)
 
-    # Not by Python's own buffer of stdin: its lock, held by a thread that waits, is fatal when the program ends.
+    # `os.read` instead of `sys.stdin`: a waiting thread that holds the lock of stdin crashes the interpreter's exit.
     threading.Thread(target=split, daemon=True).start()
     return lines
 
 
 @dataclass(frozen=True)
 class CommandedBattles:
-    """Battles in progress that a client commands, and the files that are written of them.
+    """Running battles that a client commands, and the files to write.
 
     Args:
-        clock: when the battles go on.
+        clock: when the battles continue.
         names: the commanders of blue and red, in words.
-        recorder: what records the battles, or None.
-        replay, dataset: files that are written at the end, or None.
+        recorder: records the battles, or None.
+        replay, dataset: files to write at the end, or None.
     """
 
     session: Session
@@ -267,8 +266,8 @@ class CommandedBattles:
     dataset: Path | None = None
 
     def over_stdio(self) -> None:
-        """Talk by lines of JSON on stdin and stdout."""
-        # The lines of the program are the conversation; nothing else may stand among them.
+        """Communicate by lines of JSON on stdin and stdout."""
+        # Stdout is the protocol, so other output goes to stderr.
         stdout, sys.stdout = sys.stdout, sys.stderr
         try:
             with self.kept_as_data():
@@ -285,12 +284,12 @@ class CommandedBattles:
         self.finished_replay()
 
     def over_network(self, side: str, is_human: bool, port: int, access: Access, opens: bool) -> None:
-        """Serve one client; a human is then offered what was played, until the program is interrupted.
+        """Serve one client; a person can then view the replay, until the program is interrupted.
 
         Args:
-            side: the team that is commanded.
-            is_human: whether a page is served to a person.
-            opens: whether that page is opened in a browser here.
+            side: the commanded team.
+            is_human: whether to serve a page for a person.
+            opens: whether to open that page in a browser here.
         """
         token = secrets.token_urlsafe(24)
         page = command_page(page_facts(self.session.port.view.env, side, token)) if is_human else ""
@@ -309,7 +308,7 @@ class CommandedBattles:
                     threading.Event().wait()
 
     def finished_replay(self) -> Replay | None:
-        """What was recorded, written where that is asked for."""
+        """Return the recorded replay, and write it if a file is given."""
         if self.recorder is None:
             return None
         count = len(self.recorder.battles)
@@ -321,7 +320,7 @@ class CommandedBattles:
 
     @contextlib.contextmanager
     def kept_as_data(self) -> Iterator[None]:
-        """Write the battles that are played inside as a dataset, where that is asked for; none after an error."""
+        """Context manager that writes the battles as a dataset, if a file is given; not after an error."""
         if self.dataset is None:
             yield
             return

@@ -1,7 +1,7 @@
-"""The server of the scenario editor: it hands out one page, and checks, saves and plays what that page sends.
+"""The server of the scenario editor: it serves one page, and validates, saves and plays the page's scenarios.
 
-It keeps nothing between two requests. No request names a file, and of commanders only those of the command line and the
-scripted tiers can be named, so that none causes an import.
+It stores nothing between requests. Requests cannot name files, and can only name commanders from the command line or
+scripted tiers, so no request causes an import.
 """
 
 import json
@@ -36,18 +36,18 @@ from echelon.viewer.pages import editor_page, replay_page
 from echelon.world.authored_maps import write_maps
 
 MOST_BYTES = 1 << 20
-"""Of what a page sends."""
+"""Maximum size of a request."""
 TIMEOUT_S = 30.0
-"""How long a connection may say nothing."""
+"""Timeout of a silent connection."""
 BATTLES = Limits(2, 256, "battles, an even number")
 EMPTY: Mapping[str, Any] = {"preset": "small", "zone": [], "boxes": [], "units": []}
 TOKEN = "X-Echelon-Token"
 PLAYED = ("x", "y", "battles", "seed")
-"""What a match is asked for by, beside its scenario."""
+"""Parameters of a match, in addition to its scenario."""
 
 
 class RefusedError(Exception):
-    """A request that is not answered: a status of HTTP and one line."""
+    """A rejected request, with an HTTP status and one line."""
 
     def __init__(self, status: HTTPStatus, line: str) -> None:
         super().__init__(line)
@@ -55,17 +55,17 @@ class RefusedError(Exception):
 
 
 class EditServer(ThreadingHTTPServer):
-    """The editor of one file. Use it as a context.
+    """The editor of one file. Use it as a context manager.
 
     Args:
         file: where scenarios are saved.
-        start: what the page begins with where there is no file; None: open ground.
-        commanders: names of those who may play.
-        port: 0: one that is free.
-        access: where it listens, and whom it answers.
+        start: initial scenario if the file does not exist; None: open ground.
+        commanders: names of the commanders that may play.
+        port: 0 for a free one.
+        access: address to listen on, and allowed clients.
 
     Raises:
-        ConfigError: the port is taken.
+        ConfigError: if the port is taken.
     """
 
     daemon_threads = True
@@ -88,7 +88,7 @@ class EditServer(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Its names with the port, the one for a user of this machine first."""
+        """Host names with the port, the one for a user of this machine first."""
         return self.access.names(self.server_port)
 
     @property
@@ -96,10 +96,10 @@ class EditServer(ThreadingHTTPServer):
         return f"http://{self.hosts[0]}/?token={self.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: whoever asked has gone before the answer came."""
+        """Log nothing: the client has disconnected before the answer."""
 
     def page(self) -> str:
-        """The page, with the scenario of the file and what one may be made of."""
+        """Return the page, with the scenario of the file and the available choices."""
         initial = read_scenario(self.file) if self.file.exists() else self.start
         presets = {name: preset() for name, preset in ENV_PRESETS.items()}
         hulls = presets["small"].catalog.hulls
@@ -116,18 +116,18 @@ class EditServer(ThreadingHTTPServer):
         return editor_page(facts)
 
     def check(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Whether battles can begin so."""
+        """Check whether battles can start from the scenario."""
         playable_scenario(values)
         return {"said": "ok"}
 
     def save(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Write the scenario, and return what now stands in the file."""
+        """Write the scenario, and return the file's content."""
         scenario = playable_scenario(values)
         scenario.save(self.file)
         return {"said": f"saved {self.file}", "scenario": scenario.as_json()}
 
     def play(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Let two commanders fight, each seed once per side, and return who won and the page of the first battle."""
+        """Play a match between two commanders; return the results and the page of the first battle."""
         unknown = sorted(set(values) - {*PLAYED, "scenario"})
         require(not unknown, "a match", f"of scenario, {', '.join(PLAYED)}", unknown)
         x, y = (values.get(name) for name in "xy")
@@ -156,10 +156,10 @@ class EditServer(ThreadingHTTPServer):
 
 
 def playable_scenario(values: Any) -> Scenario:
-    """A scenario in which battles can begin, from JSON.
+    """Parse a scenario from JSON and check that battles can start from it.
 
     Raises:
-        ConfigError: as `scenario_from_json`; or naming a mech that cannot stand where it is put.
+        ConfigError: as `scenario_from_json`; or if a mech cannot be at its position.
     """
     scenario = scenario_from_json(values)
     config = scenario.config
@@ -181,7 +181,7 @@ class EditHandler(BaseHTTPRequestHandler):
         self.answer(self.act)
 
     def answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
-        """Send what `make` returns, a type and a body, or the one line that says why there is none."""
+        """Send the result of `make`, a type and a body, or the one-line reason of a failure."""
         status = HTTPStatus.OK
         try:
             self.check_access()
@@ -190,7 +190,7 @@ class EditHandler(BaseHTTPRequestHandler):
             status, (kind, body) = refused.status, as_body({"ok": False, "said": str(refused)})
         except (ConfigError, FileError) as error:
             kind, body = as_body({"ok": False, "said": str(error)})
-        except Exception as error:  # of a commander of the user's own, say; the editor goes on
+        except Exception as error:  # for example of a custom commander; the editor continues
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             kind, body = as_body({"ok": False, "said": one_line(f"{type(error).__name__}: {error}")})
         self.send_response(status)
@@ -202,7 +202,7 @@ class EditHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def check_access(self) -> None:
-        """Refuse who does not know the token, or is not admitted by `Access`."""
+        """Reject requests without the token, or not admitted by `Access`."""
         query_token = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
         token = self.headers.get(TOKEN, "") or query_token
         is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
@@ -212,14 +212,14 @@ class EditHandler(BaseHTTPRequestHandler):
 
     def show(self) -> tuple[str, bytes]:
         if urlsplit(self.path).path != "/":
-            raise RefusedError(HTTPStatus.NOT_FOUND, "there is one page: /")
+            raise RefusedError(HTTPStatus.NOT_FOUND, "the only page is /")
         return "text/html; charset=utf-8", self.server.page().encode()
 
     def act(self) -> tuple[str, bytes]:
         actions = {"/check": self.server.check, "/save": self.server.save, "/play": self.server.play}
         action = actions.get(urlsplit(self.path).path)
         if action is None:
-            raise RefusedError(HTTPStatus.NOT_FOUND, f"there are {', '.join(actions)}")
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"expected one of {', '.join(actions)}")
         values = parse_json("request", self.body())
         require(isinstance(values, dict), "request", "an object", values)
         return as_body({"ok": True, **action(values)})
@@ -234,9 +234,9 @@ class EditHandler(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def log_message(self, format: str, *words: Any) -> None:
-        """Say nothing: the address with its token would stand there."""
+        """Log nothing, because the address contains the token."""
 
 
 def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Type and bytes of a JSON answer."""
+    """Return type and bytes of a JSON answer."""
     return "application/json", json.dumps(values, allow_nan=False).encode()

@@ -1,4 +1,4 @@
-"""What a run plays now, on a page for whoever looks: `echelon-train --live`."""
+"""A page that shows the current rollouts of a training run: `echelon-train --live`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.command.frame_buffer import Film, Frame, frames_of
+from echelon.command.frame_buffer import Frame, FrameBuffer, frames_of
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import PAST
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 
 MOST_VIEWERS = 8
-FULL = f"{MOST_VIEWERS} watch this run already; close one of their pages first"
+FULL = f"{MOST_VIEWERS} viewers already watch this run; close one of their pages first"
 LOOK_S = 0.5
-"""How often a thread that waits for the next rollout looks whether its viewer is there."""
+"""Interval in seconds at which a waiting thread checks whether its viewer is still connected."""
 SLOW_S = 2.0
-"""How long a viewer may take to read a message; one that is slower is let go."""
+"""Timeout in seconds for a viewer to read a message; a slower viewer is disconnected."""
 LEAST_S = 0.5
-"""Between two rollouts that are shown: a GPU plays more of them than anybody sees."""
+"""Minimum time between two displayed rollouts; a GPU may play more than a person can see."""
 
 
 class LiveRollout:
-    """What the viewers are told of one rollout; made into text by the first of their threads that asks.
+    """The message about one rollout; the first viewer's thread encodes it.
 
     Args:
-        facts: of the message, but for its moments.
-        grounds: by map the materials `[Z, Y, X]` uint8 as battles begin on it.
+        facts: fields of the message, without its moments.
+        grounds: initial materials `[Z, Y, X]` uint8, by map.
     """
 
     def __init__(self, facts: dict[str, Any], played: list[Frame], grounds: dict[int, np.ndarray]) -> None:
@@ -67,12 +67,12 @@ class LiveRollout:
 
 
 class LiveServer(PageServer):
-    """The address at which a run is watched, by several viewers, none of whom is listened to. Use it as a context.
+    """The server at which several viewers watch a run; it reads nothing from them. Use it as a context manager.
 
-    Whoever shows a rollout waits for nobody: each viewer has a thread, which sends the newest one.
+    Showing a rollout never blocks: each viewer has a thread, which sends the newest one.
 
     Args:
-        page, port, token, access: as in `PageServer`.
+        page, port, token, access: see `PageServer`.
     """
 
     close_timeout_s = 1.0
@@ -92,13 +92,13 @@ class LiveServer(PageServer):
         super().__exit__(*error)
 
     def show(self, rollout: LiveRollout) -> None:
-        """Let all viewers have a rollout."""
+        """Send a rollout to all viewers."""
         with self._news:
             self._rollout, self._number = rollout, self._number + 1
             self._news.notify_all()
 
     def _attend(self, connection: ServerConnection) -> None:
-        # One that reads nothing would hold up the end of the run.
+        # A viewer that reads nothing must not delay the end of the run.
         connection.socket.settimeout(SLOW_S)
         with self._news:
             is_full = self.viewers == MOST_VIEWERS
@@ -121,16 +121,16 @@ class LiveServer(PageServer):
         finally:
             with self._news:
                 self.viewers -= 1
-                # Whoever comes when nobody has looked for a while is shown what is played then.
+                # After the last viewer left, the next one must not receive an old rollout.
                 self._rollout = self._rollout if self.viewers else None
 
 
 class Live(Callback):
-    """Serves the first battle of a run, on the first process. Nothing is read from the device while nobody looks.
+    """Serves the first battle of a run, on the first process. Without a viewer nothing is copied from the device.
 
     Args:
-        port: 0: one that is free.
-        host: an address to listen on in place of 127.0.0.1, and names by which a browser may reach it.
+        port: 0 for a free one.
+        host: an address to listen on instead of 127.0.0.1, and host names by which a browser may reach it.
     """
 
     def __init__(self, port: int = 0, host: tuple[str, ...] = ()) -> None:
@@ -138,16 +138,16 @@ class Live(Callback):
         self.server: LiveServer | None = None
         """None before the run and on other processes."""
         self._serving = contextlib.ExitStack()
-        self._film: Film | None = None
+        self._frame_buffer: FrameBuffer | None = None
         self._filmed: object = None
-        """The collector whose decisions are kept: a new stage makes another one."""
+        """The collector whose decisions are recorded; a new stage creates another one."""
         self._shown_s = self._began_s = 0.0
 
     def setup(self, trainer: TrainingRun) -> None:
-        """Listen.
+        """Start the server.
 
         Raises:
-            ConfigError: the port is taken, or the package `websockets` is missing.
+            ConfigError: if the port is taken, or the package `websockets` is missing.
         """
         if not trainer.ranks.is_first:
             return
@@ -160,24 +160,24 @@ class Live(Callback):
             trainer.log_plain(f"live        {self.server.address}")
 
     def on_iteration_start(self, trainer: TrainingRun) -> None:
-        """Keep what the collector is about to play."""
+        """Record the decisions of the collector."""
         self._began_s = time.monotonic()
         if self.server is not None and self._filmed is not trainer.collector:
-            self._film = Film(trainer.env.sim_model, trainer.env.state, trainer.collector.decisions)
-            trainer.collector.on_decision.append(self._film.keep)
+            self._frame_buffer = FrameBuffer(trainer.env.sim_model, trainer.env.state, trainer.collector.decisions)
+            trainer.collector.on_decision.append(self._frame_buffer.keep)
             self._filmed = trainer.collector
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """Let the viewers see what was played."""
+        """Send the recorded rollout to the viewers."""
         now_s = time.monotonic()
         if self.server is None or self.server.viewers == 0 or now_s - self._shown_s < LEAST_S:
             return
-        # In the iteration that entered a stage, its collector has played nothing yet.
-        if self._film is None or self._filmed is not trainer.collector:
+        # In the iteration that starts a stage, its new collector has not played yet.
+        if self._frame_buffer is None or self._filmed is not trainer.collector:
             return
         self._shown_s = now_s
         sim_model, team = trainer.env.sim_model, team_of(trainer)
-        frames = frames_of(self._film.read(), sim_model, team == "red", trainer.env.agent_names)
+        frames = frames_of(self._frame_buffer.read(), sim_model, team == "red", trainer.env.agent_names)
         maps = {frame["map"] for frame in frames if "map" in frame}
         facts = {
             "iteration": trainer.counters.iterations,
@@ -195,17 +195,17 @@ class Live(Callback):
 
 
 def owner_of(trainer: TrainingRun, group: str) -> str:
-    """Who commands a team of the first battle, as `EnvTeams` calls it."""
+    """Return the commander of a team in the first battle, by its name in `EnvTeams`."""
     return trainer.opponents.assignment.owners[group][0][1]
 
 
 def team_of(trainer: TrainingRun) -> str:
-    """The team of the learner in the first battle, blue where it has both."""
+    """Return the learner's team in the first battle; blue if it has both."""
     return next(group for group in GROUPS if owner_of(trainer, group) == LEARNER)
 
 
 def name_of(trainer: TrainingRun, group: str) -> str:
-    """What plays a team of the first battle, in words."""
+    """Return the commander of a team in the first battle, in words."""
     owner = owner_of(trainer, group)
     names = {LEARNER: "the learner", SCRIPTED: trainer.curriculum.stage.opponent, PAST: "a frozen policy"}
     return names.get(owner, owner)

@@ -1,9 +1,9 @@
-"""The address of a server of pages: where it listens, which requests it answers, its pages and its WebSocket.
+"""Base of page servers: the address, access control, pages and the WebSocket.
 
-A client must know the token and be admitted by `Access`. No message names a file or a module.
+A client needs the token and must be admitted by `Access`. No message names a file or a module.
 
-A browser sends in `Host` the name that led it here, and in `Origin` the page that asks. A page of a stranger can let a
-name of its own lead to this machine (DNS rebinding); then `Host` is that name. The servers themselves check the token.
+A browser sends the host name that it used in `Host`, and the page that makes the request in `Origin`. A malicious page
+can resolve its own host name to this machine (DNS rebinding); then `Host` is that name. The servers check the token.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Of every answer."""
+"""Headers of every response."""
 
 LOOPBACK = "127.0.0.1"
 LOOPBACK_NAMES = (LOOPBACK, "localhost", "::1")
-"""What a browser calls its own machine: this one, or one from whose port a tunnel leads here."""
+"""Names by which a browser reaches its own machine: this one, or one that a tunnel connects to it."""
 NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?")
 """The form of the header `Host`."""
 
 
 def is_address(host: str) -> bool:
-    """Whether it is an IP address."""
+    """Return whether a host is an IP address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -58,7 +58,7 @@ def is_address(host: str) -> bool:
 
 
 def parts_of(url: str) -> tuple[str, int | None]:
-    """Name and port of an address of a page; no name where it is none."""
+    """Return host name and port of a page's URL; an empty name if it is invalid."""
     try:
         parts = urlsplit(url)
         return (parts.hostname or "") if parts.scheme in ("http", "https") else "", parts.port
@@ -68,15 +68,15 @@ def parts_of(url: str) -> tuple[str, int | None]:
 
 @dataclass(frozen=True)
 class Access:
-    """Who is answered.
+    """The clients that are admitted.
 
     Args:
-        hosts: at most one address to listen on in place of 127.0.0.1, such as 0.0.0.0 for all of this machine, and
-            names by which a browser may reach the server, besides those of its own machine.
-        flag: what sets them, for errors.
+        hosts: at most one address to listen on instead of 127.0.0.1, such as 0.0.0.0 for all of this machine, and host
+            names by which a browser may reach the server, in addition to those of its own machine.
+        flag: the flag that sets them, for errors.
 
     Raises:
-        ConfigError: neither an address nor a name, or a second address.
+        ConfigError: if an entry is neither an address nor a name, or there are two addresses.
     """
 
     hosts: tuple[str, ...] = ()
@@ -90,23 +90,23 @@ class Access:
 
     @property
     def address(self) -> str:
-        """Where to listen."""
+        """Address to listen on."""
         return next(filter(is_address, self.hosts), LOOPBACK)
 
     @property
     def _is_everywhere(self) -> bool:
-        """Whether it listens on all addresses of this machine."""
+        """Whether the server listens on all addresses of this machine."""
         return ipaddress.ip_address(self.address).is_unspecified
 
     def listen(self, port: int, flag: str) -> socket.socket:
-        """A socket that listens.
+        """Create a listening socket.
 
         Args:
-            port: 0: one that is free.
-            flag: what sets the port, for errors.
+            port: 0 for a free one.
+            flag: the flag that sets the port, for errors.
 
         Raises:
-            ConfigError: the port is taken, or the address is none of this machine.
+            ConfigError: if the port is taken, or the address does not belong to this machine.
         """
         is_6 = ":" in self.address
         is_both = is_6 and self._is_everywhere and socket.has_dualstack_ipv6()
@@ -118,19 +118,19 @@ class Access:
             raise ConfigError(f"{flag} {port}{where}: {error.strerror}") from None
 
     def names(self, port: int) -> tuple[str, ...]:
-        """Names of the server with its port, the one for a browser of this machine first."""
+        """Return host names of the server with its port, the one for a browser of this machine first."""
         names = dict.fromkeys((LOOPBACK if self._is_everywhere else self.address, LOOPBACK, "localhost"))
         return tuple(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
 
     def admits(self, hosts: Sequence[str], origins: Sequence[str]) -> bool:
-        """Whether a request is answered.
+        """Return whether a request is admitted.
 
-        A name of the own machine is admitted at any port, since a tunnel has a port of its own. The page that asks must
-        have come by the same name and port, or by a name of `hosts`: a proxy may have another port.
+        A name of the own machine is admitted at any port, because a tunnel may use another port. The requesting page
+        must have the same name and port, or a name in `hosts`, because a proxy may use another port.
 
         Args:
-            hosts: its headers `Host`.
-            origins: its headers `Origin`; a program sends none.
+            hosts: headers `Host` of the request.
+            origins: headers `Origin` of the request; a program sends none.
         """
         if len(hosts) != 1 or len(origins) > 1 or HOST.fullmatch(hosts[0]) is None:
             return False
@@ -148,23 +148,23 @@ class Access:
         return [host.lower() for host in self.hosts]
 
     def _is_known(self, name: str) -> bool:
-        # A stranger's name is no address, so any address is one of this machine, or of a tunnel.
+        # DNS rebinding needs a host name, so any IP address is one of this machine, or of a tunnel.
         return name in LOOPBACK_NAMES or name in self._given or (self._is_everywhere and is_address(name))
 
 
 THIS_MACHINE = Access()
-"""A browser of this machine alone, or one that a tunnel leads here."""
+"""Admits only a browser on this machine, or one connected by a tunnel."""
 
 
 CHANNEL, PAGE = "/ws", "/"
 OPEN_S = 2.0
-"""How long a connection may ask for nothing: browsers open some in advance, and the server's end waits for them."""
+"""Timeout of a connection without a request: browsers open some in advance, and closing the server waits for them."""
 POLICY_VIOLATION = 1008
 MATERIALS = [material.name.lower() for material in Material]
 
 
 def page_facts(env: EchelonEnv, team: str, token: str, watches: bool = False) -> dict[str, Any]:
-    """What `command_page` is told of the first battle of an environment."""
+    """Return the arguments of `command_page` for the first battle of an environment."""
     return {
         "token": token,
         "team": team,
@@ -177,26 +177,26 @@ def page_facts(env: EchelonEnv, team: str, token: str, watches: bool = False) ->
 
 
 def ground_of(env: EchelonEnv, number: int) -> np.ndarray:
-    """The materials `[Z, Y, X]` uint8 of a map, as battles begin on it."""
+    """Return the initial materials `[Z, Y, X]` uint8 of a map."""
     ground: np.ndarray = env.sim_model.maps.material[number].cpu().numpy()
     return ground
 
 
 class PageServer:
-    """Base of what listens, on this machine alone unless `access` says otherwise. Use it as a context.
+    """Base of servers that listen on this machine only, unless `access` says otherwise. Use it as a context manager.
 
     Args:
-        page: what a browser is shown at the address; "": nothing, the address is that of the WebSocket.
-        port: 0: one that is free.
-        needed_by: the flag that asks for it, and that of the port, for error messages.
-        access: where it listens, and whom it answers.
+        page: the page at the address; empty for none, then the address is that of the WebSocket.
+        port: 0 for a free one.
+        needed_by: the flags that start the server and set its port, for errors.
+        access: address to listen on, and admitted clients.
 
     Raises:
-        ConfigError: the port is taken, or the package `websockets` is missing.
+        ConfigError: if the port is taken, or the package `websockets` is missing.
     """
 
     close_timeout_s = 10.0
-    """How long a client may take to say goodbye."""
+    """Timeout in seconds of a client's closing handshake."""
 
     def __init__(
         self,
@@ -212,10 +212,10 @@ class PageServer:
             from websockets.sync.server import serve
         except ImportError:
             hint = "the package websockets: pip install 'echelon-marl[play]'"
-            raise ConfigError(f"{asks} must have {hint}, got none") from None
+            raise ConfigError(f"{asks} requires {hint}") from None
         listening = access.listen(port, flag)
         self.closed = ConnectionClosed
-        """Raised where a client has gone."""
+        """Raised when a client has disconnected."""
         self.token = token or secrets.token_urlsafe(24)
         self.pages = {PAGE: page} if page else {}
         self.access, self.hosts = access, access.names(listening.getsockname()[1])
@@ -236,7 +236,7 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """Where to go: the page, or the WebSocket where there is none."""
+        """URL of the page, or of the WebSocket if there is no page."""
         url = f"http://{self.hosts[0]}{PAGE}" if self.pages else f"ws://{self.hosts[0]}{CHANNEL}"
         return f"{url}?token={self.token}"
 
@@ -248,7 +248,7 @@ class PageServer:
         self._server.shutdown()
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """The answer to a request, None where it may become a WebSocket."""
+        """Respond to a request; None if it may become a WebSocket."""
         url = urlsplit(request.path)
         token = parse_qs(url.query).get("token", [""])[0]
         is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
@@ -259,12 +259,12 @@ class PageServer:
         page = self.pages.get(url.path)
         if page is None:
             paths = ", ".join((CHANNEL, *self.pages))
-            return connection.respond(HTTPStatus.NOT_FOUND, f"there are {paths}\n")
+            return connection.respond(HTTPStatus.NOT_FOUND, f"expected one of {paths}\n")
         response = connection.respond(HTTPStatus.OK, page)
         del response.headers["Content-Type"]
         response.headers.update({"Content-Type": "text/html; charset=utf-8", **HEADERS})
         return response
 
     def _attend(self, connection: ServerConnection) -> None:
-        """Talk to a client, from when it comes to when it goes."""
+        """Handle a client, from its connection to its disconnection."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""A battle from above: drawn at any time, as a strip of moments for a paper, as a GIF."""
+"""Top-down pictures of a battle: at one time, as a strip of moments, or as a GIF."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
 BURST_VOX = {"rocket": 2.0, "slug": 1.5, "tracer": 0.6}
-"""By the look of a weapon."""
+"""Radius of a burst in voxels, by the look of a weapon."""
 
 
 class BattlePlan(topdown.Canvas):
-    """Draws one battle from above, `vox_px` pixels a voxel."""
+    """Draws one battle from above, with `vox_px` pixels per voxel."""
 
     def __init__(self, replay: Replay, battle: int, ground: np.ndarray, vox_px: int) -> None:
         self.about, self.battle = replay.about, replay.battles[battle]
@@ -61,10 +61,10 @@ class BattlePlan(topdown.Canvas):
         width, height = picture.width // topdown.SMOOTH, picture.height // topdown.SMOOTH
         return picture.resize((width, height), Image.Resampling.LANCZOS)
 
-    # Reading
+    # State at a time
 
     def moment(self, t: float) -> int:
-        """The last moment at or before a time."""
+        """Return the last moment at or before a time."""
         return min(int(t / self.decision_s + 1e-6), self.battle.decisions)
 
     def score(self, side: int, t: float) -> float:
@@ -77,11 +77,11 @@ class BattlePlan(topdown.Canvas):
         return bool(self.battle.facts[self.moment(t), n] & Fact.ALIVE)
 
     def tick_end(self, tick: int) -> float:
-        """When a tick ends, s."""
+        """Return the end of a tick in seconds."""
         return (tick + 1) * self.about["dt_s"]
 
     def pose(self, n: int, t: float) -> tuple[float, float, float]:
-        """x, y and yaw of a mech at a time."""
+        """Return x, y and yaw of a mech at a time."""
         first = min(self.moment(t), max(self.battle.decisions - 1, 0))
         following = min(first + 1, self.battle.decisions)
         share = min(max(t / self.decision_s - first, 0.0), 1.0)
@@ -117,12 +117,12 @@ class BattlePlan(topdown.Canvas):
         return clouds
 
     def waypoints(self, flight: dict[str, int]) -> np.ndarray:
-        """`[points, 2]` the way of a flight over the ground, vox."""
+        """Return the path of a flight over the ground, `[points, 2]` vox."""
         rows = slice(flight["first"], flight["first"] + flight["points"])
         return self.battle.waypoints[rows, :2] / POS_PER_VOX
 
     def along(self, flight: dict[str, int], t: float) -> topdown.Point:
-        """Where a flight is at a time."""
+        """Return the position of a flight at a time."""
         points = self.waypoints(flight)
         launch, end = self.tick_end(flight["launch_tick"]), self.tick_end(flight["end_tick"])
         progress = min(max((t - launch) / max(end - launch, 1e-6), 0.0), 1.0) * (len(points) - 1)
@@ -131,14 +131,14 @@ class BattlePlan(topdown.Canvas):
         return float(x), float(y)
 
     def weapon(self, event: dict[str, int]) -> dict[str, Any]:
-        """What `about` tells of the weapon of a beam or a flight."""
+        """Return the specs in `about` of the weapon of a beam or a flight."""
         spec: dict[str, Any] = self.about["weapon_specs"][self.about["weapons"][event["weapon"]]]
         return spec
 
     # Drawing
 
     def floor(self, t: float) -> Image.Image:
-        """The ground as it is at a time; kept until it changes."""
+        """Return the picture of the ground at a time, cached until the ground changes."""
         changes = [row for row in self.rows["voxels"] if row["decision"] < self.moment(t)]
         if self.painted is None or self.painted[0] != len(changes):
             ground = self.ground.copy()
@@ -186,7 +186,7 @@ class BattlePlan(topdown.Canvas):
             self.draw_burst(pen, self.along(flight, end), BURST_VOX[look], (t - end) / BURST_S)
 
     def draw_burst(self, pen: ImageDraw.ImageDraw, at: topdown.Point, size: float, age: float) -> None:
-        """A flash that grows and fades; `age` in 0..1."""
+        """Draw a flash that grows and fades; `age` in 0..1."""
         self.disc(pen, at, size * (0.5 + 0.6 * age), (*topdown.FIRE, round(190 * (1 - age))))
         self.disc(pen, at, size * 0.5 * (1 - age), (255, 248, 220, round(255 * (1 - age))))
 
@@ -203,17 +203,17 @@ class BattlePlan(topdown.Canvas):
 
 MOMENTS = 4
 COLUMNS = 4
-"""Most panels in a row."""
+"""Maximum number of panels in a row."""
 GAP_IN, HEAD_IN, CAPTION_IN, FOOT_IN = 0.08, 0.22, 0.32, 0.24
 BOARD_DPI = 150
 LETTER_PT = 4.3
-"""Width of an average letter of `TEXT_PT`."""
+"""Width of an average character of `TEXT_PT`."""
 BARS_VOX = (1, 2, 5, 10, 20, 50, 100, 200, 500)
-"""Lengths of a scale bar; one that is about a quarter of the map is taken."""
+"""Lengths of a scale bar; the one nearest to a quarter of the map is used."""
 
 
 def strip_pixels(replay: Replay, battle: int, ground: np.ndarray) -> np.ndarray:
-    """The strip of a battle as `[H, W, 3]` uint8, for a screen."""
+    """Return the strip of a battle as `[H, W, 3]` uint8, for a screen."""
     return pixels(strip_figure(replay, battle, ground), BOARD_DPI)
 
 
@@ -226,12 +226,12 @@ def strip_figure(
     width: float = WIDTH_IN,
     span: tuple[float, float] | None = None,
 ) -> Figure:
-    """Moments of a battle side by side.
+    """Draw moments of a battle side by side.
 
     Args:
-        ground: materials `[Z, Y, X]` uint8 on which it began.
-        times: the moments, s; by default `MOMENTS` that `telling_times` chooses.
-        span: from when until when to choose them, s; by default the whole battle.
+        ground: initial materials `[Z, Y, X]` uint8.
+        times: the moments, s; by default `MOMENTS` chosen by `telling_times`.
+        span: start and end of the default moments, s; by default the whole battle.
     """
     size_x, size_y = replay.about["size"][:2]
     count = len(times) or MOMENTS
@@ -260,7 +260,7 @@ def strip_figure(
 def draw_scores(
     figure: Figure, box: tuple[float, float, float, float], plan: BattlePlan, t: float, high: float
 ) -> None:
-    """The clock over a panel, and on either side a team's living and its score."""
+    """Write the clock above a panel, and on either side a team's living mechs and score."""
     left, bottom, box_width, tall = box
     top = bottom + tall + 0.04 / high
     middle = {"ha": "center", "fontsize": TEXT_PT, "weight": "bold"}
@@ -283,7 +283,7 @@ def draw_names(figure: Figure, blue: str, red: str) -> None:
 
 
 def draw_scale(figure: Figure, size_x: float, panel: float, ending: str | bool) -> None:
-    """A scale bar below the first panel, and how the battle ended on the other side."""
+    """Draw a scale bar below the first panel, and write the battle's outcome on the other side."""
     from matplotlib.lines import Line2D
 
     width, high = figure.get_size_inches()
@@ -305,7 +305,7 @@ def draw_scale(figure: Figure, size_x: float, panel: float, ending: str | bool) 
 
 
 def telling_times(plan: BattlePlan, count: int, span: tuple[float, float] | None = None) -> list[float]:
-    """The beginning, the end, and between them the times by which equal shares of all damage were done, s."""
+    """Return the start, the end, and between them the times at which equal shares of all damage were done, s."""
     begin, end = span or (0.0, plan.length_s)
     times = [plan.tick_end(harm["tick"]) for harm in plan.rows["harms"]]
     harms = [(t, harm["damage"]) for t, harm in zip(times, plan.rows["harms"], strict=True) if begin <= t <= end]
@@ -334,19 +334,19 @@ def draw_gif(
     span: tuple[float, float] | None = None,
     drawn: Callable[[Iterable[float], int], Iterable[float]] = lambda times, count: times,
 ) -> None:
-    """Draw a battle as a moving picture of about `seconds`, however long it was, into a GIF.
+    """Draw a battle as a GIF of about `seconds`, independent of the battle's length.
 
     Args:
-        ground: materials `[Z, Y, X]` uint8 on which it began.
-        side_px: about the longer side of the map, px.
-        span: from when until when, s; by default the whole battle.
-        drawn: passes the times of the frames on, of which there are so many; a caller may show progress.
+        ground: initial materials `[Z, Y, X]` uint8.
+        side_px: approximate longer side of the map, px.
+        span: start and end, s; by default the whole battle.
+        drawn: wraps the iterable of frame times (given with its length), for example to show progress.
     """
     plan = BattlePlan(replay, battle, ground, vox_px(replay, side_px))
     begin, end = span or (0.0, plan.length_s)
     times = np.linspace(begin, end, max(round(seconds * GIF_FRAMES_PER_S), 2)).tolist()
     frames = [framed(plan, replay.battles[battle], t) for t in drawn(times, len(times))]
-    # One palette for all, from a few of them side by side: colours that change from frame to frame would flicker.
+    # One palette for all frames, from a sample of them, because palettes that change between frames would flicker.
     samples = frames[:: max(len(frames) // 6, 1)]
     sample = Image.new("RGB", (samples[0].width, samples[0].height * len(samples)))
     for i, frame in enumerate(samples):
@@ -360,7 +360,7 @@ def draw_gif(
 
 
 def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
-    """The field at a time, with the clock and the scores above it."""
+    """Draw the field at a time, with the clock and the scores above it."""
     field = plan.draw(t)
     frame = Image.new("RGB", (field.width + 2 * MARGIN, field.height + CAPTION + MARGIN), PAPER)
     frame.paste(field, (MARGIN, CAPTION))
@@ -381,7 +381,7 @@ def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
 
 
 def vox_px(replay: Replay, side_px: int) -> int:
-    """Pixels a voxel, so that the longer side of the map takes about `side_px`."""
+    """Return the pixels per voxel for which the longer side of the map is about `side_px`."""
     return max(side_px // max(replay.about["size"][:2]), 2)
 
 

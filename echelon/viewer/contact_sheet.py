@@ -1,4 +1,4 @@
-"""Sheets of maps from above."""
+"""Contact sheets: top-down pictures of many maps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS, ROWS = 4, 5
-"""Maps of a sheet, which is as large as a page."""
+"""Maps per sheet, which has the size of a page."""
 GAP_IN, CAPTION_IN = 0.08, 0.2
 
 
@@ -33,15 +33,15 @@ class Tile:
     spawns: Sequence[tuple[float, float, int]] = ()
     """x, y and team (0 blue, 1 red) of every mech."""
     parts: Sequence[tuple[float, float, str]] = ()
-    """x, y of the middle of every part of the map, and its name."""
+    """x, y of the centre of every named area of the map, and its name."""
 
 
 @paper_style()
 def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) -> list[Path]:
-    """Draw maps side by side, on as many sheets as they need: pages of one PDF, or numbered PNG or SVG files.
+    """Draw maps side by side, on as many sheets as needed: pages of one PDF, or numbered PNG or SVG files.
 
     Returns:
-        The files.
+        The paths of the files.
     """
     capacity = COLUMNS * ROWS
     sheets = [sheet_figure(tiles[start : start + capacity], materials) for start in range(0, len(tiles), capacity)]
@@ -76,7 +76,7 @@ def sheet_figure(tiles: Sequence[Tile], materials: list[str]) -> Figure:
 
 
 def draw_map(axis: Any, tile: Tile, materials: list[str]) -> None:
-    """One map, +y up."""
+    """Draw one map, +y up."""
     from matplotlib.patches import Circle
     from matplotlib.patheffects import withStroke
 

@@ -1,4 +1,4 @@
-"""A replay as one HTML file that needs nothing else: markup, style, scripts and data in one."""
+"""A replay as one self-contained HTML file with markup, style, scripts and data."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ SCRIPTS = (
     *("analysis_panel.js", "compare.js", "share.js", "tables.js", "api.js", "gestures.js", "typed.js", "keys.js"),
     *("address.js", "wiring.js", "viewer.js"),
 )
-"""In the order they are read: one script, so that later ones may use earlier ones."""
+"""Scripts in loading order: they are concatenated, so later ones may use earlier ones."""
 
 
 @dataclass(frozen=True)
 class OtherReplay:
-    """Another replay that a page holds too."""
+    """Another replay on the same page."""
 
     name: str
-    """What its file is called."""
+    """Name of its file."""
     replay: Replay
     grounds: list[np.ndarray]
 
 
 def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Sequence[OtherReplay] = ()) -> None:
-    """Write the viewer of a replay.
+    """Write the viewer page of a replay.
 
     Args:
-        grounds: for each battle the materials `[Z, Y, X]` uint8 on which it began.
-        beside: further replays, whose battles come after its own.
+        grounds: for each battle, its initial materials `[Z, Y, X]` uint8.
+        beside: further replays, whose battles follow.
     """
     data = base64.b64encode(pack(replay, grounds, beside)).decode()
     content = {
@@ -65,7 +65,7 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Se
 
 
 def fill_template(folder: Traversable, name: str, parts: Mapping[str, str]) -> str:
-    """The text of an asset of a folder with the first of each place, a key of `parts`, replaced in their order."""
+    """Return the text of an asset, with the first occurrence of each key of `parts` replaced, in order."""
     text = read(name, folder)
     for key, content in parts.items():
         before, separator, after = text.partition(key)
@@ -80,26 +80,26 @@ def read(name: str, folder: Traversable = ASSETS) -> str:
 
 
 GROUND = "ground"
-"""The array of a battle's ground, beside those of `Battle`."""
+"""Name of the array of a battle's ground, in addition to those of `Battle`."""
 HEADER_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Payload:
-    """What a page holds, read back."""
+    """The unpacked data of a page."""
 
     about: dict[str, Any]
     battles: list[dict[str, Any]]
-    """For each battle `about` and `decisions`."""
+    """For each battle, `about` and `decisions`."""
     arrays: list[dict[str, np.ndarray]]
-    """For each battle its arrays by name, the ground among them."""
+    """For each battle, its arrays by name, including the ground."""
     observed: dict[str, Any]
-    """What mechs observe, `echelon.replay.observed.describe_observed`."""
+    """Description of the observations, see `echelon.replay.observed.describe_observed`."""
 
 
 def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays of a battle by name, its ground `[Z, Y, X]` uint8, and what was observed, where it was kept."""
-    # A page shows what mechs were told, not what commanders said.
+    """Return the arrays of a battle by name, its ground `[Z, Y, X]` uint8, and recorded observations, if any."""
+    # A page shows the orders that mechs received, not the commands of commanders.
     names = [name for name in OPTIONAL if name != "commands"]
     optional = {name: array for name in names if (array := getattr(battle, name)) is not None}
     observed = observed_arrays(replay, battle, ground)
@@ -107,11 +107,11 @@ def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, n
 
 
 def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
-    """`Battle.about` as a page tells it, with all zones and the objective in words."""
+    """Return `Battle.about` for a page, with all zones and the objective in words."""
     recipe = battle.about["map"]
     return {
         **battle.about,
-        **{side: told_name(battle.about[side]) for side in ("blue", "red")},
+        **{side: short_name(battle.about[side]) for side in ("blue", "red")},
         "map": {**recipe, **dataclasses.asdict(name_map(replay, battle))} if recipe else {},
         "zones": zones_of(replay, battle),
         "objective": objective_text(objective_of(replay, battle), replay.about["zone_score_to_win_s"]),
@@ -119,12 +119,12 @@ def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
 
 
 def shared(replay: Replay) -> dict[str, Any]:
-    """What a page tells of all battles of a replay: its settings, the streams that mechs observe, what hides."""
+    """Return the data that all battles of a replay share: settings, observation streams, and opaque materials."""
     return {"about": replay.about, "observed": describe_observed(replay), "opaque": opaque_materials(replay)}
 
 
 def pack(replay: Replay, grounds: list[np.ndarray], beside: Sequence[OtherReplay] = ()) -> bytes:
-    """Compress replays and the ground `[Z, Y, X]` on which each of their battles began."""
+    """Compress replays and the initial ground `[Z, Y, X]` of each of their battles."""
     headers: list[dict[str, Any]] = []
     bodies: list[bytes] = []
     for number, (source, ground_arrays) in enumerate(
@@ -149,7 +149,7 @@ def pack(replay: Replay, grounds: list[np.ndarray], beside: Sequence[OtherReplay
 
 
 def unpack(packed: bytes) -> Payload:
-    """What `pack` was given, as a page reads it."""
+    """Decompress the result of `pack`, as a page does."""
     data = zlib.decompress(packed)
     begin = HEADER_BYTES + int.from_bytes(data[:HEADER_BYTES], "little")
     header = json.loads(data[HEADER_BYTES:begin])
@@ -162,12 +162,12 @@ def unpack(packed: bytes) -> Payload:
             begin = end
         battles.append(arrays)
     if begin != len(data):
-        raise ValueError(f"a payload of {begin} bytes was expected, got {len(data)}")
+        raise ValueError(f"expected a payload of {begin} bytes, got {len(data)}")
     return Payload(header["about"], header["battles"], battles, header["observed"])
 
 
 def encode(array: np.ndarray) -> bytes:
-    """Differences along the first axis, which comes last, byte by byte."""
+    """Encode differences along the first axis, which is moved to the end, as byte planes."""
     course = np.moveaxis(array, 0, -1)
     steps = np.diff(course, axis=-1, prepend=np.zeros_like(course[..., :1])).astype(array.dtype)
     as_bytes = np.ascontiguousarray(steps).astype(array.dtype.newbyteorder("<")).view(np.uint8)
@@ -175,7 +175,7 @@ def encode(array: np.ndarray) -> bytes:
 
 
 def decode(data: bytes, kind: str, shape: list[int]) -> np.ndarray:
-    """The array that `encode` was given."""
+    """Decode the result of `encode`."""
     dtype = np.dtype(kind)
     planes = np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1)
     steps = np.ascontiguousarray(planes.T).view(dtype.newbyteorder("<")).reshape(*shape[1:], shape[0])
@@ -183,15 +183,15 @@ def decode(data: bytes, kind: str, shape: list[int]) -> np.ndarray:
 
 
 OF_EVERY_RUN = frozenset({"checkpoints", "runs"})
-"""Folders that do not tell which run it is."""
+"""Folder names that do not identify a run."""
 SUFFIXES = (".safetensors", ".pt")
 BEGINS_A_PATH = re.compile(r"[a-z]+:(?=[/~.])|(?=[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])")
 
 
-def told_name(commander: str) -> str:
-    """A commander without its path: of a checkpoint the name of its run and its own, else as it is.
+def short_name(commander: str) -> str:
+    """Return a commander's name without its path: run and checkpoint name for a checkpoint, else unchanged.
 
-    `/home/me/runs/first/checkpoints/00000512` is `first 00000512`.
+    `/home/me/runs/first/checkpoints/00000512` becomes `first 00000512`.
     """
     names = [part for part in re.split(r"[/\\]", commander) if part not in ("", ".", "..", "~")]
     is_path = BEGINS_A_PATH.match(commander) is not None or OF_EVERY_RUN & set(names[:-1])

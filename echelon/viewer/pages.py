@@ -1,4 +1,4 @@
-"""Pages that are one HTML file each: the report of a run, the scenario editor, the page for commanding."""
+"""Self-contained HTML pages: the report of a run, the scenario editor, and the command page."""
 
 import base64
 import html
@@ -21,15 +21,15 @@ from echelon.viewer.topdown import shade
 
 REPORT = files("echelon.viewer") / "report_page"
 FEWEST_HITS = 3
-"""Of a weapon whose distances are told."""
+"""Minimum number of hits for which a weapon's distances are shown."""
 
 
 def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
-    """Write a report.
+    """Write a report page.
 
     Args:
-        report: what `echelon.reports.data.report_of` returns.
-        page: the page of a replay that is put inside, as `replay_page` makes it.
+        report: result of `echelon.reports.data.report_of`.
+        page: the page of a replay to embed, as `replay_page` returns it.
     """
     content = {
         "<!-- title -->": html.escape(one_line(report["name"])),
@@ -42,13 +42,13 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
 
 
 def as_script(value: Any) -> str:
-    """A value as JSON that ends no element of a page, whatever it holds."""
+    """Encode a value as JSON that cannot close an element of a page."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def replay_page(replay: Replay, ground: np.ndarray) -> str:
-    """The page of the first battle of a replay, whose ground `[Z, Y, X]` uint8 it is."""
+    """Return the page of a replay's first battle, with its initial ground `[Z, Y, X]` uint8."""
     first = type(replay)(replay.about, replay.battles[:1])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "battle.html"
@@ -57,7 +57,7 @@ def replay_page(replay: Replay, ground: np.ndarray) -> str:
 
 
 def hit_distances(replay: Replay, battle: Battle, team: str) -> list[dict[str, Any]]:
-    """How far a team's hits flew, by weapon: their number, median and middle half, vox; nearest weapon first."""
+    """Return the number, median and middle half of a team's hit distances by weapon, vox; nearest weapon first."""
     names, reached = replay.about["weapons"], hits_of(battle)
     team_mechs = [n for n, mech in enumerate(replay.about["mechs"]) if mech["team"] == team]
     rows = []
@@ -70,7 +70,7 @@ def hit_distances(replay: Replay, battle: Battle, team: str) -> list[dict[str, A
 
 
 def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
-    """Shooter, weapon and distance, vox, of every beam that met a mech and of every shot that did."""
+    """Return shooter, weapon and distance in voxels of every beam or shot that hit a mech."""
     hits = []
     for row in battle.beams.tolist():
         beam = dict(zip(TABLES["beams"], row, strict=True))
@@ -89,15 +89,15 @@ def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
 
 EDITOR = files("echelon.viewer") / "editor"
 EDITOR_SCRIPTS = ("scenario.js", "chart.js", "tools.js", "panel.js", "editor.js")
-"""In the order they are read: one script, so that later ones may use earlier ones."""
+"""Scripts in loading order: they are concatenated, so later ones may use earlier ones."""
 
 
 def editor_page(facts: Mapping[str, Any]) -> str:
-    """The editor's page.
+    """Return the editor's page.
 
     Args:
-        facts: `file` (its name), `scenario` (its JSON), `token`, and what a scenario may be made of: `presets` (size of
-            the map, default zone), `hulls` (their size), `materials`, `objectives` (fields of each kind), `commanders`.
+        facts: `file` (its name), `scenario` (its JSON), `token`, and the choices for a scenario: `presets` (map size,
+            default zone), `hulls` (their size), `materials`, `objectives` (fields of each kind), `commanders`.
     """
     content = {
         "<!-- title -->": html.escape(one_line(facts["file"])),
@@ -110,15 +110,15 @@ def editor_page(facts: Mapping[str, Any]) -> str:
 
 COMMAND = files("echelon.viewer") / "command"
 COMMAND_SCRIPTS = ("battle.js", "field.js", "orders.js", "stick.js", "film.js", "command.js")
-"""In the order they are read, after the keyboard of all pages and the editor's map, of which theirs is one."""
+"""Scripts in loading order, after the shared keyboard script and the editor's map."""
 
 
 def command_page(facts: Mapping[str, Any]) -> str:
-    """The page.
+    """Return the command page.
 
     Args:
-        facts: `token`, `team`, `map` (its size x, y in vox), `ground` (`[Z, Y, X]` uint8, of whose names `materials`),
-            `hulls` (size of each, vox); `watches`, True for who is shown a run that goes on and commands nothing.
+        facts: `token`, `team`, `map` (size x, y in vox), `ground` (`[Z, Y, X]` uint8, indices into `materials`),
+            `hulls` (size of each, vox); `watches` is True for a viewer of a running training, who has no commands.
     """
     data = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
     data["ground"] = ground_picture(facts["ground"], facts["materials"])
@@ -133,7 +133,7 @@ def command_page(facts: Mapping[str, Any]) -> str:
 
 
 def ground_picture(ground: np.ndarray, materials: list[str]) -> str:
-    """The lit ground `[Z, Y, X]` from above as the address of a PNG, a pixel a voxel, whose top is +y."""
+    """Return the lit ground `[Z, Y, X]` from above as the data URL of a PNG, one pixel per voxel, +y up."""
     buffer = io.BytesIO()
     Image.fromarray(shade(ground, materials)[::-1]).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

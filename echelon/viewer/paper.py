@@ -1,4 +1,4 @@
-"""Figures at the size of a paper's page: text of a readable size, in the format that the name of a file ends with."""
+"""Figures at the size of a paper's page, with readable text, in the format of the file name's suffix."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH_IN = 6.5
-"""Width of the text of a page of letter paper with margins of an inch."""
+"""Text width of a letter page with margins of one inch."""
 TEXT_PT, SMALL_PT = 8.0, 7.0
 DPI = 300
 FORMATS = (".pdf", ".svg", ".png")
 GREY, RULE = "#5b6470", "#d5d9de"
 LINES = ("#1766cf", "#d04814", "#2a8f5a", "#8a4fbf", "#b8860b", "#0f8f9e", "#c2407f", "#5b6470")
-"""Colours of curves, in their order."""
+"""Colours of curves, in order."""
 STYLE: dict[Any, Any] = {
     "font.size": TEXT_PT,
     "axes.titlesize": TEXT_PT,
@@ -57,13 +57,16 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "text.parse_math": False,
 }
-"""Settings of matplotlib; a name from outside with a dollar sign is no formula."""
+"""Settings of matplotlib; math is off, because names may contain a dollar sign."""
 
 
 @contextlib.contextmanager
 def paper_style() -> Iterator[None]:
-    """Context manager in which figures are made and drawn in this style, whatever the user has set in matplotlib or
-    NumPy; those settings hold again behind it. Letters of a name that the font lacks are boxes, without a warning."""
+    """Context manager for creating and drawing figures in this style, independent of the user's settings.
+
+    It restores the settings of matplotlib and NumPy afterwards. Characters missing in the font become boxes, without a
+    warning.
+    """
     matplotlib = import_matplotlib()
     with matplotlib.rc_context(), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
@@ -73,14 +76,14 @@ def paper_style() -> Iterator[None]:
 
 
 def import_matplotlib() -> Any:
-    """matplotlib, whatever backend `MPLBACKEND` names.
+    """Import matplotlib for any value of `MPLBACKEND`.
 
-    Its import fails where that backend is not installed, as in a program that a notebook starts in another environment.
-    Figures here need none: they are drawn by the canvas of their file's format.
+    The import fails if that backend is not installed, for example in a subprocess of a notebook. Figures here need no
+    backend, because the canvas of the file's format draws them.
     """
     backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     try:
-        # Takes a tenth of the time that a program needs to start, and most draw nothing.
+        # Imported here because it takes a tenth of a program's start, and most programs draw nothing.
         import matplotlib
     finally:
         if backend is not None:
@@ -99,10 +102,10 @@ def blank(width: float, height: float, layout: str | None = "constrained") -> Fi
 
 @paper_style()
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure into each file, in the format that its name ends with."""
+    """Write a figure to each file, in the format of its suffix."""
     layout = figure.get_layout_engine()
     if layout is not None:
-        # It takes as long as drawing, and would be computed again for each file.
+        # The layout takes as long as the drawing, so it is computed once for all files.
         layout.execute(figure)
         figure.set_layout_engine("none")
     for path in paths:
@@ -121,26 +124,26 @@ def pixels(figure: Figure, dpi: int) -> np.ndarray:
 
 
 def colour(rgb: Sequence[int]) -> tuple[float, float, float]:
-    """A colour of 0..255 as matplotlib takes it."""
+    """Convert a colour of 0..255 to matplotlib's format."""
     red, green, blue = (channel / 255 for channel in rgb)
     return red, green, blue
 
 
 def shortened(name: str, most: int) -> str:
-    """A name of at most so many letters; of a longer one its end, which tells paths apart."""
+    """Shorten a name to this many characters; keeps its end, which distinguishes paths."""
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def counted(value: float) -> str:
-    """A large number in short: 2500000 as 2.5 M."""
+    """Format a large number, such as 2500000 as 2.5 M."""
     for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= max(unit, 1e4):
             return f"{value / unit:.6g}{name}"
-    # Adding zero takes the sign of a negative one.
+    # Adding zero turns -0.0 into 0.0.
     return f"{value + 0.0:g}"
 
 
 def require_picture(flag: str, path: Path | None, suffixes: tuple[str, ...] = FORMATS) -> None:
-    """Refuse a name that says another kind of picture than can be drawn."""
+    """Reject a file name whose suffix is not a supported picture format."""
     fits = path is None or path.suffix.lower() in suffixes
     require(fits, flag, f"the name of a picture that ends with {' or '.join(suffixes)}", str(path))

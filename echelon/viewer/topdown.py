@@ -1,4 +1,4 @@
-"""Drawing from above, arrays in and pixels out: the lit ground of a map, and what stands, flies and hangs over it."""
+"""Top-down drawing, from arrays to pixels: the lit ground of a map, and mechs, shots and clouds over it."""
 
 import functools
 import math
@@ -26,11 +26,11 @@ GOLD, WHITE, FIRE, SOOT = (235, 190, 50), (255, 255, 255), (255, 176, 64), (60, 
 
 
 SUN = (-0.5, 0.62)
-"""Where light comes from, over the ground; the picture's top is +y."""
+"""Horizontal direction of the light; the top of the picture is +y."""
 
 
 def shade(ground: np.ndarray, names: list[str]) -> np.ndarray:
-    """`[Y, X, 3]` uint8 the ground from above: what lies on top, lighter the higher, with the shadows it casts."""
+    """Draw the ground from above, `[Y, X, 3]` uint8: the top material, lighter if higher, with shadows."""
     table = np.array([COLOURS[name] for name in names], np.float32)
     levels = np.arange(1, len(ground) + 1)[:, None, None]
     low = np.isin(ground, [names.index(name) for name in ("air", "dirt", "lava", "water")])
@@ -42,7 +42,7 @@ def shade(ground: np.ndarray, names: list[str]) -> np.ndarray:
 
 
 def sunlight(height: np.ndarray) -> np.ndarray:
-    """`[Y, X]` share of light: less in the shadow of what stands towards the sun, and at the foot of walls."""
+    """Return the share of light `[Y, X]`: less in the shadow of higher cells towards the sun, and beside walls."""
     light = np.ones(height.shape, np.float32)
     padded = np.pad(height, 12)
     size_y, size_x = height.shape
@@ -59,17 +59,17 @@ def sunlight(height: np.ndarray) -> np.ndarray:
 
 
 SMOOTH = 2
-"""Drawn this many times as large, then brought down, so that edges are soft."""
+"""Supersampling factor, for smooth edges."""
 
 Point = tuple[float, float]
 
 
 class Canvas:
-    """Where a point of the ground lies in a picture, whose top is +y.
+    """Maps points of the ground to pixels of a picture, whose top is +y.
 
     Args:
-        size_y: of the map, vox.
-        vox_px: pixels a voxel in the finished picture.
+        size_y: extent of the map, vox.
+        vox_px: pixels per voxel in the finished picture.
     """
 
     def __init__(self, size_y: float, vox_px: int) -> None:
@@ -78,7 +78,7 @@ class Canvas:
         self.scale = vox_px * SMOOTH
 
     def enlarge(self, lit: np.ndarray) -> Image.Image:
-        """The ground `[Y, X, 3]` uint8, as `shade` lights it, at the scale that is drawn in."""
+        """Scale the lit ground of `shade`, `[Y, X, 3]` uint8, to the drawing size."""
         size = (lit.shape[1] * self.scale, lit.shape[0] * self.scale)
         return Image.fromarray(lit[::-1]).resize(size, Image.Resampling.NEAREST)
 
@@ -88,12 +88,12 @@ class Canvas:
     def disc(
         self, pen: ImageDraw.ImageDraw, at: Point, radius: float, fill: tuple[int, ...] | None, **line: object
     ) -> None:
-        """A circle around a point of the ground; radius in voxels."""
+        """Draw a circle around a point of the ground; radius in voxels."""
         (x, y), r = self.spot(*at), radius * self.scale
         pen.ellipse((x - r, y - r, x + r, y + r), fill, **line)  # type: ignore[arg-type]
 
     def line(self, pen: ImageDraw.ImageDraw, points: list[Point], colour: tuple[int, ...], wide: float) -> None:
-        """A line over the ground, `wide` voxels."""
+        """Draw a line over the ground, `wide` voxels."""
         pen.line([self.spot(*p) for p in points], colour, max(round(wide * self.scale), 1))
 
     def polygon(
@@ -106,7 +106,7 @@ class Canvas:
         fill: tuple[int, ...],
         edge: tuple[int, ...] | None,
     ) -> None:
-        """A shape of the body frame, x ahead, around a point."""
+        """Draw a shape in the body frame, x ahead, around a point."""
         c, s, (x, y) = math.cos(yaw), math.sin(yaw), at[0]
         corners = [self.spot(x + size * (c * a - s * b), y + size * (s * a + c * b)) for a, b in shape]
         pen.polygon(corners, fill, edge, max(round(0.13 * self.scale), 1))
@@ -115,22 +115,22 @@ class Canvas:
 HEAT_SHOWN = 0.8
 """Share of its capacity above which a mech glows."""
 CLOUD_GROWTH_S = 0.5
-"""How long a cloud takes to be seen at its full size."""
+"""Time in which a new cloud grows to its full size."""
 HULL = ((1.25, 0.0), (0.5, 0.85), (-0.95, 0.85), (-0.7, 0.0), (-0.95, -0.85), (0.5, -0.85))
-"""A blunt arrow in the body frame, x ahead, in halves of a hull."""
+"""A blunt arrow in the body frame, x ahead, in half widths of a hull."""
 SHOT_COLOURS = {"slug": (225, 244, 255), "tracer": (255, 226, 140), "canister": (210, 210, 210)}
-"""By the look of a weapon; others are of `FIRE`."""
+"""By the look of a weapon; the default is `FIRE`."""
 TAIL_S = {"slug": 0.12, "tracer": 0.06}
-"""How much of its way a shot shows behind it; other looks `OTHER_TAIL_S`."""
+"""Duration of the path shown behind a shot, by its look; the default is `OTHER_TAIL_S`."""
 OTHER_TAIL_S = 0.05
 
 Cloud = tuple[Point, float]
-"""Its centre and its radius, vox."""
+"""Centre and radius of a cloud, vox."""
 
 
 @dataclass(frozen=True)
 class MechFigure:
-    """A living mech as it is drawn."""
+    """The visible state of a living mech."""
 
     x: float
     """vox."""
@@ -151,13 +151,13 @@ class MechFigure:
 
 
 def draw_zone(canvas: Canvas, pen: ImageDraw.ImageDraw, at: Point, radius: float, blue: bool, red: bool) -> None:
-    """The zone, in the colour of the team that holds it, gold where both do, white where nobody does."""
+    """Draw the zone in the colour of the team inside, gold for both teams, white for neither."""
     colour = GOLD if blue and red else TEAM[0] if blue else TEAM[1] if red else WHITE
     canvas.disc(pen, at, radius, (*colour, 34), outline=(*colour, 230), width=round(0.3 * canvas.scale))
 
 
 def draw_mech(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None:
-    """The hull as a blunt arrow along its heading, with its shadow; hot ones glow, painted ones have a ring."""
+    """Draw the hull as a blunt arrow along its heading, with its shadow; hot mechs glow, painted ones have a ring."""
     x, y, half = mech.x, mech.y, mech.width_vox / 2 * 1.15 + 0.25
     colour: tuple[int, ...] = TEAM[mech.side]
     if mech.is_out:
@@ -172,7 +172,7 @@ def draw_mech(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> Non
 
 
 def draw_bar(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None:
-    """Hit points above a mech."""
+    """Draw a bar of hit points above a mech."""
     left, top = canvas.spot(mech.x, mech.y + mech.width_vox / 2 + 1.5)
     width, high = 2.6 * canvas.scale, 0.5 * canvas.scale
     box = (left - width / 2, top - high / 2)
@@ -182,19 +182,19 @@ def draw_bar(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None
 
 
 def draw_shot(canvas: Canvas, pen: ImageDraw.ImageDraw, look: str, colour: str, tail: Point, head: Point) -> None:
-    """A shot in flight, with the end of its way behind it; a `colour`, #rrggbb, stands for that of its look."""
+    """Draw a shot in flight with the end of its path; a `colour`, #rrggbb, replaces that of its look."""
     line = ImageColor.getrgb(colour) if colour else SHOT_COLOURS.get(look, FIRE)
     canvas.line(pen, [tail, head], (*line, 255), 0.45 if look == "slug" else 0.26)
     canvas.disc(pen, head, 0.3 if look == "rocket" else 0.18, (255, 250, 235, 255))
 
 
 def draw_puff(canvas: Canvas, pen: ImageDraw.ImageDraw, at: Point, age: float) -> None:
-    """A piece of a rocket's trail, which grows and fades; `age` in 0..1."""
+    """Draw a piece of a rocket's trail, which grows and fades; `age` in 0..1."""
     canvas.disc(pen, at, 0.24 + 0.4 * age, (240, 238, 234, round(150 * (1 - age))))
 
 
 def draw_clouds(canvas: Canvas, picture: Image.Image, clouds: Sequence[Cloud]) -> None:
-    """Smoke over a picture, its edge blurred. Only the part of the picture that it reaches is touched."""
+    """Draw smoke with a blurred edge over a picture. Only the affected part of the picture is processed."""
     if not clouds:
         return
     blur = 0.7 * canvas.scale
@@ -210,7 +210,7 @@ def draw_clouds(canvas: Canvas, picture: Image.Image, clouds: Sequence[Cloud]) -
 
 
 CAPTION = 44
-"""Height that it takes, px."""
+"""Height of the caption, px."""
 PAPER, INK = (250, 250, 248), (28, 33, 40)
 TEAMS = ("blue", "red")
 TEAM_INK = {"blue": (23, 102, 207), "red": (208, 72, 20)}
@@ -219,7 +219,7 @@ BAR = (226, 229, 233)
 
 @dataclass(frozen=True)
 class TeamCaption:
-    """What is told of a team."""
+    """The caption's values of a team."""
 
     living: int
     score_s: float
@@ -229,11 +229,11 @@ class TeamCaption:
 def draw_caption(
     pen: ImageDraw.ImageDraw, wide: float, margin: float, t: float, teams: Sequence[TeamCaption], win_s: float
 ) -> None:
-    """Draw the clock in the middle, and on either side a team's name, its living, and a bar of its score.
+    """Draw the clock in the middle, and on either side a team's name, its living mechs, and a bar of its score.
 
     Args:
-        wide: of the picture, px; below 340 the words meet.
-        margin: left free on both sides, px.
+        wide: width of the picture, px; below 340 the texts overlap.
+        margin: empty space on both sides, px.
     """
     middle = wide / 2
     pen.text((middle, 21), clock(t), INK, font(17), "mm")
@@ -251,7 +251,7 @@ def draw_caption(
 
 
 def clock(t: float) -> str:
-    """Seconds as minutes and seconds."""
+    """Format seconds as minutes and seconds."""
     return f"{int(t) // 60}:{int(t) % 60:02d}"
 
 

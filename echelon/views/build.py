@@ -1,9 +1,8 @@
-"""The environment as other programs expect it: one team or a part of it, both teams, or every mech as a row of the
-batch.
+"""Views of the environment for other programs: one team or a part of it, both teams, or every mech as a batch row.
 
-`versus`, `partners`, `teams` and `mechs` each build an `EchelonEnv` and a view of it, itself a TorchRL environment on
-the same device. A view renames and reshapes; it adds no rule. Battles that end restart inside `maybe_reset` without a
-host read.
+`versus`, `partners`, `teams` and `mechs` each build an `EchelonEnv` and a view of it, which is a TorchRL environment on
+the same device. A view renames and reshapes; it adds no rule. Finished battles restart inside `maybe_reset` without a
+copy to the host.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class MechView(View):
     """Every commanded mech as a row of the batch `[B, n]`; use `mechs` to create one.
 
     Keys are as in `View`, without a group: `observation [B, n, F]`, `action [B, n, D]`, `reward [B, n, 1]`, `mask
-    [B, n]`. What belongs to a battle is expanded to its mechs: `telemetry [B, n, 16, 16]`, `done [B, n, 1]`.
+    [B, n]`. Entries of a battle are expanded to its mechs: `telemetry [B, n, 16, 16]`, `done [B, n, 1]`.
     """
 
     def _batch(self, num_envs: int, count: int) -> torch.Size:
@@ -54,7 +53,7 @@ class MechView(View):
         super()._set_specs(merged, action[group].clone(), reward[group].clone(), flags.to(self.device))
 
     def _expanded(self, spec: Any) -> Any:
-        """The spec of something of a battle, of shape `[B, ...]`, for each of its mechs."""
+        """Expand the spec of a battle's entry, `[B, ...]`, to each of its mechs."""
         return spec.unsqueeze(1).expand(*self.batch_size, *spec.shape[1:]).clone()
 
     def _key(self, group: str, name: str) -> tuple[str, ...]:
@@ -85,7 +84,7 @@ def env_of(
     seed: int | Tensor | None,
     settings: Mapping[str, Any],
 ) -> EchelonEnv:
-    """The environment of the view that `maker` creates; `settings` that `EchelonEnv` does not take are refused."""
+    """Create the environment of the view that `maker` creates; reject unknown `settings`."""
     check_further(maker, settings)
     return EchelonEnv(config, num_envs, device, seed, **settings)
 
@@ -107,28 +106,32 @@ def versus(
     dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """One team against an opponent that the environment commands: one group `agents` of A mechs, or others.
+    """Create a view of one team against an opponent inside the environment.
 
-    For a group of k mechs it takes `(group, "action") [B, k, 18 + comm_dim]` and gives `(group, "observation")
-    [B, k, F]`, `(group, "reward") [B, k, 1]`, `(group, "mask") [B, k]` and more; see `echelon.views.view.View`.
+    The A mechs form one group `agents`, or the given groups. A group of k mechs has `(group, "action") [B, k, 18 +
+    comm_dim]`, `(group, "observation") [B, k, F]`, `(group, "reward") [B, k, 1]`, `(group, "mask") [B, k]` and more;
+    see `echelon.views.view.View`.
 
     Args:
-        config, num_envs, device, seed: the battle, B of them, where and from which seeds; see `EchelonEnv`.
+        config, num_envs, device, seed: the battle, the number of battles B, their device and seeds; see `EchelonEnv`.
         opponent: `heuristic:TIER`, the path of a checkpoint folder, `package.module:Commander`, or a policy of a team
-            (`echelon.views.group_policy.TeamPolicy`). It keeps its own memory, and a trained one draws its
-            actions from the seed of the battle.
+            (`echelon.views.group_policy.TeamPolicy`). The view stores its memory. A trained opponent samples its
+            actions from the battle's seed.
         side: team that the user commands; with `both`, blue in battles 0, 2, ... and red in battles 1, 3, ....
         groups: groups of the mechs `agent_0` to `agent_{A - 1}`: their names by group, such as `{"scouts": ["agent_4"],
             "others": [...]}`; "class", "pack" or "mech" for a group of each class (`heavy`), of each pack (`pack_0`) or
             of each mech (`agent_0`); or a `MarlGroupMapType`.
-        group_map: `groups`, as TorchRL calls it.
+        group_map: TorchRL's name of `groups`.
         observation, action, state, memory, dtype: see `View`.
         settings: further arguments of `EchelonEnv`: `backend`, `maps`, `info`, `observer`, `extra_rewards`.
 
+    Returns:
+        The view, batch `[B]`.
+
     Raises:
-        ConfigError: a setting is out of range, a mech is not in exactly one group, the opponent is a network in
+        ConfigError: if a setting is out of range, a mech is not in exactly one group, the opponent is a network in
             training mode, or `side` is `both` and the teams differ in size.
-        FileError: the opponent is a path without a checkpoint for such battles.
+        FileError: if the opponent is a path without a checkpoint for such battles.
     """
     env = env_of(versus, config, num_envs, device, seed, settings)
     commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
@@ -156,21 +159,24 @@ def partners(
     dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """Some mechs of a team, the others of which a partner commands inside: ad hoc teamwork, against an opponent.
+    """Create a view of some mechs of a team, for ad hoc teamwork: a partner policy commands the others.
 
-    Entries are those of `versus`, shapes those of k mechs. The partner decides as if it commanded the whole team, and
-    what it decides for the user's mechs is left out.
+    Entries are as in `versus`, for k mechs. The partner decides for the whole team, and its actions for the user's
+    mechs are dropped.
 
     Args:
-        partner: as `opponent`, of the other mechs of the own team.
-        mine: number k of mechs that the user commands, the first ones of the team, or their places, counted from 0.
+        partner: policy of the team's other mechs, in the forms of `opponent`.
+        mine: number k of the user's mechs, the first ones of the team, or a list of their places in the team.
         config, opponent, num_envs, device, seed, side, observation, action, state, memory, dtype, settings: see
             `versus`.
-        groups, group_map: see `versus`; mechs are called by their place, `agent_3`.
+        groups, group_map: see `versus`; mechs are named by their place, `agent_3`.
+
+    Returns:
+        The view, batch `[B]`.
 
     Raises:
-        ConfigError: as `versus`, or `mine` leaves nobody to either.
-        FileError: the partner or the opponent is a path without a checkpoint for such battles.
+        ConfigError: as `versus`, or if `mine` leaves no mech to the user or to the partner.
+        FileError: if the partner or the opponent is a path without a checkpoint for such battles.
     """
     env = env_of(partners, config, num_envs, device, seed, settings)
     team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
@@ -183,10 +189,10 @@ def partners(
 
 
 def places_of(mine: int | Sequence[int], mechs: int) -> list[int]:
-    """Places of the user's mechs in a team, in order."""
+    """Return the sorted places of the user's mechs in a team."""
     limit = f"1..{mechs - 1}, a number of mechs, or different places among 0..{mechs - 1}, not all of them"
     indices: list[int] = []
-    with contextlib.suppress(ConfigError):  # of `whole`, whose line tells less
+    with contextlib.suppress(ConfigError):  # the error below is more precise than that of `whole`
         places = mine if isinstance(mine, Sequence) else range(min(whole("mine", mine), mechs))
         indices = [whole("mine", place) for place in places]
     are_inside = all(0 <= index < mechs for index in indices)
@@ -209,19 +215,22 @@ def teams(
     dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """Both teams, commanded by the user: by default a group each, or the groups of any partition of all mechs.
+    """Create a view of both teams, commanded by the user: one group per team, or any partition of all mechs.
 
-    Entries and shapes are those of `versus`, for the mechs of both teams.
+    Entries and shapes are as in `versus`, for the mechs of both teams.
 
     Args:
-        groups: names of the blue and the red team, a group each, in place of `("blue", "red")`; or groups of the mechs
-            `blue_0`, `red_0` and so on: their names by group; "class", "pack" or "mech" for a group of each class
+        groups: names of the groups of blue and red instead of `("blue", "red")`; or a partition of the mechs `blue_0`,
+            `red_0` and so on: their names by group; "class", "pack" or "mech" for a group of each class
             (`blue_heavy`), of each pack (`blue_pack_0`) or of each mech of a team (`blue_0`); or a `MarlGroupMapType`.
-        group_map: such a partition, where `groups` names the teams, and with them the mechs: `{name}_0` and so on.
+        group_map: a partition for use with team names in `groups`, which also name the mechs: `{name}_0` and so on.
         config, num_envs, device, seed, observation, action, state, memory, dtype, settings: see `versus`.
 
+    Returns:
+        The view, batch `[B]`.
+
     Raises:
-        ConfigError: a setting is out of range, or a mech is not in exactly one group.
+        ConfigError: if a setting is out of range, or a mech is not in exactly one group.
     """
     names = team_names(groups) if isinstance(groups, list | tuple) else None
     require(names is not None or group_map is None, "group_map", "left out where groups hold mechs", group_map)
@@ -238,7 +247,7 @@ def teams(
 def groups_of_team(
     groups: Partition | None, group_map: Partition | None, members: Sequence[Member]
 ) -> dict[str, list[str]]:
-    """Groups of one team, from whichever of both names of the argument was used; by default one, `agents`."""
+    """Return the groups of one team from the argument that was used, `groups` or `group_map`; by default `agents`."""
     require(groups is None or group_map is None, "group_map", "left out where groups are given", group_map)
     if groups is not None:
         return groups_of(groups, members)
@@ -246,7 +255,7 @@ def groups_of_team(
 
 
 def mechs_of_teams(config: EnvConfig, names: Sequence[str]) -> list[Member]:
-    """The mechs of both teams, blue first, `{name}_0` and so on."""
+    """Return the mechs of both teams, blue first, named `{name}_0` and so on."""
     sides: tuple[tuple[Side, int], ...] = (("blue", len(config.blue)), ("red", len(config.red)))
     return [
         member
@@ -278,14 +287,17 @@ def mechs(
     dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> MechView:
-    """Every commanded mech as a row of the batch `[B, n]`, for single-agent code; all mechs of a battle end together.
+    """Create a view with every commanded mech as a row of the batch `[B, n]`, for single-agent code.
 
-    It takes `action [B, n, 18 + comm_dim]` and gives `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`,
-    `done [B, n, 1]` and more; see `echelon.views.build.MechView`.
+    Its entries are `action [B, n, 18 + comm_dim]`, `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`, `done
+    [B, n, 1]` and more; see `echelon.views.build.MechView`. All mechs of a battle end together.
 
     Args:
-        opponent: as in `versus`; None for a user who commands both teams, so that n = N.
+        opponent: as in `versus`; None if the user commands both teams, so n = N.
         config, num_envs, device, seed, side, observation, action, state, memory, dtype, settings: see `versus`.
+
+    Returns:
+        The view, batch `[B, n]`.
 
     Raises:
         ConfigError, FileError: as `versus`.
@@ -302,9 +314,9 @@ def mechs(
 
 
 def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device, who: str = "opponent") -> TeamPolicy:
-    """The policy itself, or the one that a name means."""
+    """Return the given policy, or build the one with the given name."""
     if not isinstance(opponent, str | os.PathLike):
-        require(is_policy(opponent), who, "a name, a path or the policy of a team, no class", opponent)
+        require(is_policy(opponent), who, "a name, a path or a team policy (not a class)", opponent)
         check_evaluation_mode(who, opponent)
         check_comm_dim(who, opponent, config.comm_dim)
         return opponent

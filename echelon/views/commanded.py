@@ -1,4 +1,4 @@
-"""Which mechs of each battle the user of a view commands, and the policies that command the others."""
+"""The mechs that a view's user commands, and the policies that command the others."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class AllMechs:
         return len(self.names)
 
     def gather(self, blue: Tensor, red: Tensor) -> Tensor:
-        """`[B, N, ...]` from `[B, A, ...]` of each team."""
+        """Join the values of both teams, `[B, A, ...]` each, to `[B, N, ...]`."""
         return torch.cat((blue, red), 1)
 
     def split(self, team: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Values of blue and red, `[B, A, ...]` each, from those of all mechs, `team`."""
+        """Split the values of all mechs, `team`, into blue and red, `[B, A, ...]` each."""
         return team[:, : self.num_blue], team[:, self.num_blue :]
 
     def to(self, device: torch.device) -> AllMechs:
@@ -44,17 +44,17 @@ class AllMechs:
 
 @dataclass(frozen=True)
 class OneTeam:
-    """One team of each battle, of A mechs, or some of its mechs."""
+    """One team of A mechs in each battle, or some of its mechs."""
 
     names: Sequence[str]
     is_red: Tensor | bool
-    """`[B]` bool, or one for all battles."""
+    """`[B]` bool, or one bool for all battles."""
     places: Tensor | None = None
-    """`[k]` int64: which mechs of the team are commanded; None for all of them."""
+    """`[k]` int64: places of the commanded mechs in the team; None for all of them."""
 
     @staticmethod
     def of(side: Side, group_map: Mapping[str, Sequence[str]], num_envs: int, device: torch.device) -> OneTeam:
-        """The team on `side`; with `both`, blue in the battles of even index and red in those of odd index."""
+        """Return the team on `side`; with `both`, it is blue in even battles and red in odd ones."""
         sizes = dict(zip(GROUPS, (len(names) for names in group_map.values()), strict=True))
         require(side in ("both", *GROUPS), "side", "both, blue or red", side)
         if side != "both":
@@ -65,7 +65,7 @@ class OneTeam:
         return OneTeam([f"agent_{i}" for i in range(sizes["blue"])], is_red)
 
     def some(self, places: Sequence[int], device: torch.device) -> OneTeam:
-        """The same team, of which mechs at these places alone are commanded."""
+        """Return the same team with only the mechs at these places commanded."""
         index = torch.tensor(places, device="cpu", dtype=torch.int64).to(device)
         return replace(self, names=[self.names[i] for i in places], places=index)
 
@@ -74,22 +74,22 @@ class OneTeam:
         return len(self.names)
 
     def of_team(self, blue: Tensor, red: Tensor) -> Tensor:
-        """`[B, ...]` values of the whole team, from those of both."""
+        """Select the team's values `[B, ...]` from those of blue and red."""
         if isinstance(self.is_red, bool):
             return red if self.is_red else blue
         return select(self.is_red, red, blue)
 
     def of_other(self, blue: Tensor, red: Tensor) -> Tensor:
-        """`[B, ...]` values of the other team."""
+        """Select the other team's values `[B, ...]`."""
         return self.of_team(red, blue)
 
     def gather(self, blue: Tensor, red: Tensor) -> Tensor:
-        """`[B, n, ...]` values of the commanded mechs, from `[B, A, ...]` of both teams."""
+        """Select the commanded mechs' values `[B, n, ...]` from both teams' `[B, A, ...]`."""
         team = self.of_team(blue, red)
         return team if self.places is None else team[:, self.places]
 
     def split(self, team: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Values of blue and red, from those of the team and of the other."""
+        """Assign the values of the team and of the other team to blue and red."""
         assert other is not None
         return self.of_team(team, other), self.of_other(team, other)
 
@@ -99,12 +99,12 @@ class OneTeam:
 
 
 class InsideTeams(TeamRunner):
-    """The policies that decide inside a view, each for one team of each battle.
+    """The policies that run inside a view, each for one team of each battle.
 
     Args:
-        policies: by name, which messages contain; None where there is no such policy.
-        mechs: number of mechs in the team of each, A.
-        of_team: returns the values of the team of each, from the values of blue and red.
+        policies: policies by role, which messages contain; None for a role without a policy.
+        mechs: number of mechs A in the team of each policy.
+        of_team: for each policy, selects its team's values from those of blue and red.
     """
 
     def __init__(
@@ -125,14 +125,14 @@ class InsideTeams(TeamRunner):
 
     @torch.no_grad()
     def decide(self, who: str) -> Tensor:
-        """Return the actions `[B, A, D]` of a policy for its whole team."""
+        """Return a policy's actions `[B, A, D]` for its whole team."""
         td, of_team = self.env.last_observation(), self.of_team[who]
         normals = noise_of_teams(self.env) if draws_actions(self.policies[who]) else None
-        return self.deciders[who].decide(TeamObservation.shown(td, of_team, td.get("telemetry"), normals))
+        return self.deciders[who].decide(TeamObservation.from_groups(td, of_team, td.get("telemetry"), normals))
 
 
 def noise_of_teams(env: EchelonEnv) -> tuple[Tensor, ...]:
-    """`[B, A, D]` standard normal numbers for each team, drawn from the battles' seeds and clocks."""
+    """Return standard normal samples `[B, A, D]` for each team, from the battles' seeds and clocks."""
     sizes = [len(names) for names in env.group_map.values()]
     decision = env.state.tick // env.config.rules.decision_repeat
     return action_noise(env.state.seed, decision, sum(sizes), action_width(env.config.comm_dim)).split(sizes, 1)

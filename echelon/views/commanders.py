@@ -1,4 +1,4 @@
-"""Battles as the commanders of one team meet them: an agent a pack, a step an order, mechs commanded inside."""
+"""An environment for the commanders of one team: an agent per pack, an order per step; policies play the mechs."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class CommandersView(EnvInfo, PartialEnv):
 
     The batch is `[B]`. The one group `commanders` has an agent for each of the team's P packs:
 
-    - in: `("commanders", "action") [B, P, D]` float32 in [-1, 1], the order that its pack is given;
+    - in: `("commanders", "action") [B, P, D]` float32 in [-1, 1], the order to each pack;
     - out: `("commanders", "observation")`: `[B, P, F]` float32, or the streams `packs`, `tracks`, `tracks_mask` and
       `situation`; `("commanders", "mask") [B, P]` bool (the pack has living mechs), `("commanders", "reward")
-      [B, P, 1]`, the mean reward of the team's mechs, summed over the decisions of the step, each discounted by
+      [B, P, 1]`, the mean reward of the team's mechs, summed over the decisions of the step and discounted by
       `RewardConfig.gamma`;
     - at the root `is_init`, `done`, `terminated`, `truncated` `[B, 1]` and the `outcome` of `EchelonEnv`, with `won`.
 
-    A step is `CommandConfig.period` decisions, so a return of its rewards is discounted by `gamma`.
+    A step takes `CommandConfig.period` decisions, so a return over steps is discounted by the property `gamma`.
 
     Args:
-        env: the battles, with orders, made with `info` and without `memory`.
-        side: as in `versus`.
-        subordinates: what plays the mechs that are commanded.
-        opponent: what plays the other team.
-        is_flat: whether an observation is one vector.
+        env: the battles, with orders, created with `info` and without `memory`.
+        side: see `versus`.
+        subordinates: policy of the commanded team's mechs.
+        opponent: policy of the other team.
+        is_flat: True for one vector per pack, False for the streams by name.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class CommandersView(EnvInfo, PartialEnv):
         self.env, self.config, self.num_envs = env, env.config, env.num_envs
         self.info, self.extra_rewards, self.command_map = env.info, env.extra_rewards, {}
         self.subordinates, self.opponent, self.is_flat = subordinates, opponent, is_flat
-        self.drives: Callable[[Tensor], Tensor] | None = None
-        """Called with what the `subordinates` decided, `[B, A, D]`; returns what they do, where somebody drives one."""
-        self.keeps: Callable[[TensorDictBase], None] | None = None
-        """Called with every decision as `EchelonEnv.step` returns it, with the actions of mechs and commanders."""
+        self.override_actions: Callable[[Tensor], Tensor] | None = None
+        """Maps the `subordinates` actions `[B, A, D]` to the actions to play, if a person drives a mech."""
+        self.on_decision: Callable[[TensorDictBase], None] | None = None
+        """Called after every decision with the result of `EchelonEnv.step` and the actions of mechs and commanders."""
         self.team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
         self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
@@ -74,7 +74,7 @@ class CommandersView(EnvInfo, PartialEnv):
 
     @property
     def gamma(self) -> float:
-        """Discount of a step: that of a decision to the power of their number in it."""
+        """Discount of a step: the discount of a decision to the power of the decisions per step."""
         return float(self.config.reward.gamma**self.config.command.period)
 
     def _make_specs(self) -> None:
@@ -104,7 +104,7 @@ class CommandersView(EnvInfo, PartialEnv):
         self.reward_spec = root(**{GROUP: Composite(reward=reward, **inner)})
         self.done_spec = env.done_spec.clone()
 
-    # What other programs ask an environment
+    # Attributes that other libraries expect
 
     @property
     def n_agents(self) -> int:
@@ -126,20 +126,22 @@ class CommandersView(EnvInfo, PartialEnv):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = self._reset_mask(tensordict, **kwargs)
         if mask is None:
-            return self._began(self.env._reset(), torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device))
+            return self._reset_memories(
+                self.env._reset(), torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
+            )
         reset = TensorDict({"_reset": mask}, self.batch_size, device=self.device)
-        return self._began(self.env._reset(reset), mask)
+        return self._reset_memories(self.env._reset(reset), mask)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Restart the battles that are done, without asking the host which."""
+        """Restart finished battles without copying their mask to the host."""
         done = tensordict.get("done")
         observed = self.env.last_observation()
         observed.set("done", done)
-        return tensordict.update(self._began(self.env.maybe_reset(observed), done))
+        return tensordict.update(self._reset_memories(self.env.maybe_reset(observed), done))
 
-    def _began(self, td: TensorDictBase, which: Tensor) -> TensorDictBase:
+    def _reset_memories(self, td: TensorDictBase, which: Tensor) -> TensorDictBase:
         self.inside.memory = self.inside.memory.apply(lambda values: cleared(values, which[:, 0]))
-        return self._shown(td)
+        return self._to_tensordict(td)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         require(mask_of(tensordict, STEP, self.batch_size) is None, STEP, "absent: commanders step all battles", "one")
@@ -153,47 +155,47 @@ class CommandersView(EnvInfo, PartialEnv):
         for i in range(self.config.command.period):
             result = self.decide(orders)
             reward = self.team.gather(*(result.get((COMMAND[team], "reward")) for team in GROUPS))
-            current, orders = self._shown(result), None
+            current, orders = self._to_tensordict(result), None
             current.set((GROUP, "reward"), reward)
-            total = current if total is None else self._gone_on(total, current, self.config.reward.gamma**i)
+            total = current if total is None else self._add_decision(total, current, self.config.reward.gamma**i)
         assert total is not None
         return total
 
     def decide(self, orders: Tensor | None) -> TensorDictBase:
-        """One decision of both teams, with the orders `[B, P, D]` or without new ones."""
+        """Advance both teams by one decision, with new orders `[B, P, D]` or without."""
         with one_thread(self.device):
-            return self._decided(orders)
+            return self._decide(orders)
 
-    def _decided(self, orders: Tensor | None) -> TensorDictBase:
+    def _decide(self, orders: Tensor | None) -> TensorDictBase:
         env, subordinates, opponent = self.env, self.inside.decide("subordinates"), self.inside.decide("opponent")
-        subordinates = subordinates if self.drives is None else self.drives(subordinates)
+        subordinates = subordinates if self.override_actions is None else self.override_actions(subordinates)
         blue, red = self.team.split(subordinates, opponent)
         by_group: dict[str, Any] = {"blue": {"action": blue}, "red": {"action": red}}
         if orders is not None:
             silence = torch.zeros_like(orders)
             for team, side in zip(GROUPS, self.team.split(orders, silence), strict=True):
-                # Another number of packs or enemies: nobody of the other team speaks anyway.
+                # With other numbers of packs or enemies the shape differs; the other team sends no orders anyway.
                 shape = env.action_spec[COMMAND[team], "action"].shape
                 by_group[COMMAND[team]] = {
                     "action": side if side.shape == shape else torch.zeros(shape, device=self.device)
                 }
         actions = TensorDict(by_group, self.batch_size, device=self.device)
-        before = env.last_observation() if self.keeps is not None else None
+        before = env.last_observation() if self.on_decision is not None else None
         result = env._step(actions)
-        if self.keeps is not None and before is not None:
-            self.keeps(before.update(actions).set("next", result))
+        if self.on_decision is not None and before is not None:
+            self.on_decision(before.update(actions).set("next", result))
         return result
 
-    def _gone_on(self, earlier: TensorDict, later: TensorDict, discount: float) -> TensorDict:
-        """What is shown of a step when one more decision was played: battles that had ended stay as they ended."""
+    def _add_decision(self, earlier: TensorDict, later: TensorDict, discount: float) -> TensorDict:
+        """Add the next decision to a step's result; battles that have ended keep their last state."""
         is_over = earlier.get("done")[:, 0]
         reward = earlier.get((GROUP, "reward")) + discount * cleared(later.get((GROUP, "reward")), is_over)
         merged = later.apply(lambda new, old: select(is_over, old, new), earlier)
         merged.set((GROUP, "reward"), reward)
         return merged
 
-    def _shown(self, td: TensorDictBase) -> TensorDict:
-        """What the commanders are shown, of what the environment shows."""
+    def _to_tensordict(self, td: TensorDictBase) -> TensorDict:
+        """Build the commanders' TensorDict from the environment's."""
         groups = [td.get(COMMAND[team]) for team in GROUPS]
 
         def gathered(*key: str) -> Tensor:
@@ -226,19 +228,24 @@ def commanders(
     observation: Literal["flat", "structured"] = "flat",
     **settings: Any,
 ) -> CommandersView:
-    """The commanders of one team: an agent for each pack gives it an order a step, `CommandConfig.period` decisions.
+    """Create an environment for the commanders of one team, with an agent per pack.
+
+    In each step every agent orders its pack; a step takes `CommandConfig.period` decisions.
 
     Args:
-        config: the battle; with `EnvConfig.command` on.
-        subordinates: what plays the mechs of the team, named as an opponent of `versus` is.
-        opponent: what plays the other team, which has no commander.
+        config: the battle, with `EnvConfig.command` enabled.
+        subordinates: policy of the team's mechs, in the forms of `opponent` in `versus`.
+        opponent: policy of the other team, which has no commander.
         num_envs, device, seed, side, settings: see `versus`.
-        observation: `flat`, one vector a pack, or `structured`, the streams by name.
+        observation: `flat` for one vector per pack, or `structured` for the streams by name.
+
+    Returns:
+        The environment, batch `[B]`.
 
     Raises:
-        ConfigError: orders are off, a setting is out of range, a policy is a network in training mode, or `side` is
+        ConfigError: if orders are off, a setting is out of range, a policy is a network in training mode, or `side` is
             `both` and the teams differ in size.
-        FileError: a path without a checkpoint for such battles.
+        FileError: if a path contains no checkpoint for such battles.
     """
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
     env = env_of(commanders, config, num_envs, device, seed, settings)

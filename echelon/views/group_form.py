@@ -1,4 +1,4 @@
-"""What each group of a view exchanges with it: the form of observations and actions, and what policies remember."""
+"""The form of each group's observations, actions and memory in a view."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from echelon.views.transforms import flat_spec
 
 T = TypeVar("T")
 PerGroup: TypeAlias = T | Mapping[str, T]
-"""One value for all groups, or one by the name of each."""
+"""One value for all groups, or a mapping from group name to value."""
 ObservationForm = Literal["flat", "structured"]
 ActionForm = Literal["continuous", "discrete"]
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-"""Of flat observations and of the global state."""
+"""Dtypes of flat observations and of the global state."""
 
 
 @dataclass(frozen=True)
 class GroupForm:
-    """One group: k mechs, and what is exchanged for them."""
+    """The form of one group of k mechs."""
 
     rows: tuple[int, ...]
-    """Where its mechs stand among all that are commanded, `[k]`."""
+    """Indices of its mechs among all commanded mechs, `[k]`."""
     is_flat: bool
-    """Observations are one vector a mech, else streams by name."""
+    """True if an observation is one vector per mech, False for streams by name."""
     is_discrete: bool
-    """Actions are indices, with a mask, else vectors."""
+    """True if actions are indices with a mask, False for vectors."""
     memory: Composite
-    """Float leaves that one mech's policy remembers; empty for none."""
+    """Spec of one mech's policy memory, with float leaves; empty for none."""
 
     def index(self, device: torch.device) -> slice | Tensor:
-        """`rows` as a slice where they follow one another, else as `[k]` int64."""
+        """Return `rows` as a slice if they are consecutive, else as `[k]` int64."""
         first, last = self.rows[0], self.rows[-1]
         is_run = self.rows == tuple(range(first, last + 1))
         return slice(first, last + 1) if is_run else torch.tensor(self.rows, device=device)
@@ -57,7 +57,7 @@ def group_forms(
     action: PerGroup[ActionForm],
     memory: PerGroup[Composite] | None,
 ) -> dict[str, GroupForm]:
-    """The form of each group, from what a user gave for all of them or by name.
+    """Build the form of each group from the user's arguments.
 
     Args:
         observation, action, memory: as in `View`.
@@ -82,14 +82,14 @@ def group_forms(
 
 
 def one_of(*values: str) -> Callable[[object], bool]:
-    """Whether something is one of these words."""
+    """Return a check that a value is one of these strings."""
     return lambda value: isinstance(value, str) and value in values
 
 
 def by_group(
     argument: str, value: Any, groups: Mapping[str, Any], is_valid: Callable[[object], bool], limit: str
 ) -> dict[str, Any]:
-    """A value for each group, each checked."""
+    """Return the checked value of each group, by name."""
     if not isinstance(value, Mapping):
         require(is_valid(value), argument, limit, value)
         return dict.fromkeys(groups, value)
@@ -101,7 +101,7 @@ def by_group(
 
 
 def common_form(forms: Mapping[str, GroupForm], name: str, argument: str) -> Any:
-    """A field that the forms of all groups share."""
+    """Return a field that must be equal in the forms of all groups."""
     first, *others = (getattr(form, name) for form in forms.values())
     is_one = all(other == first for other in others)
     require(is_one, argument, "the same for all groups here", {group: getattr(f, name) for group, f in forms.items()})
@@ -110,11 +110,11 @@ def common_form(forms: Mapping[str, GroupForm], name: str, argument: str) -> Any
 
 @dataclass(frozen=True)
 class ViewSpecs:
-    """Specs of groups of the mechs of `env`.
+    """Specs of a view's groups.
 
     Args:
-        has_state: whether there is a global state.
-        has_opponent: whether the outcome tells who won.
+        has_state: whether the view has a global state.
+        has_opponent: whether the outcome contains `won`.
     """
 
     env: EchelonEnv
@@ -125,13 +125,13 @@ class ViewSpecs:
 
     @property
     def specs(self) -> Specs:
-        """Those of the groups as an environment has them, without memory."""
+        """Specs of the groups without memory, as in an environment."""
         env = self.env
         sizes = {group: len(form.rows) for group, form in self.forms.items()}
         return Specs(env.config, sizes, Composite(), env.num_envs, env.device, env.info, len(env.reward_terms))
 
     def observation(self) -> Composite:
-        """Observations, masks, memories and reward terms by group; what belongs to a battle."""
+        """Return the spec of observations, masks, memories and reward terms by group, and of entries per battle."""
         specs, env = self.specs, self.env
         observation = specs.observation()
         for group, form in self.forms.items():
@@ -150,7 +150,7 @@ class ViewSpecs:
         return observation
 
     def action(self) -> Composite:
-        """`(group, "action")`: `[B, k, D]` in [-1, 1], or `[B, k]` int64."""
+        """Return the spec of `(group, "action")`: `[B, k, D]` in [-1, 1], or `[B, k]` int64."""
         action, env = self.specs.action(), self.env
         for group, form in self.forms.items():
             if form.is_discrete:

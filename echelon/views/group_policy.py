@@ -45,13 +45,13 @@ class GroupPolicy(TensorDictModuleBase):
             self.out_keys += [("next", group, "memory", name)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write all that the policy wrote, such as its log-probability, beside the action of the group.
+        """Write the policy's outputs, such as action and log-probability, into its group.
 
-        Its next recurrent state goes to `("next", group, "memory", name)`.
+        The next recurrent state is written to `("next", group, "memory", name)`.
         """
-        way = f"EchelonEnv(..., memory=memory_spec({self.name}=policy)); docs/POLICIES.md"
+        usage = f"EchelonEnv(..., memory=memory_spec({self.name}=policy)); docs/POLICIES.md"
         for key in self.in_keys:
-            entry(tensordict, key, f"A group policy of {self.group} plays in {way}")
+            entry(tensordict, key, f"A group policy of {self.group} requires {usage}")
         view = team_view(tensordict, self.group, self.name)
         input_keys = set(view.keys())
         output = self.policy(view)

@@ -1,4 +1,4 @@
-"""`make`: a named task as an environment, in the view that the user's program expects."""
+"""`make`: creates the environment of a named task, in the chosen view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from echelon.views.build import mechs, partners, teams, versus
 
 Split = Literal["train", "evaluation"]
 ViewMaker = Callable[..., Any]
-"""Called as `maker(config, num_envs=..., **settings)`, with `seed` and `device` where they are given."""
+"""Called as `maker(config, num_envs=..., **settings)`, with `seed` and `device` if they are given."""
 _VIEWS: dict[str, ViewMaker | str] = {
     "versus": versus,
     "partners": partners,
@@ -25,20 +25,20 @@ _VIEWS: dict[str, ViewMaker | str] = {
     "mechs": mechs,
 }
 _COUNTED_AS: dict[str, str | None] = {}
-"""By view: the maker's name for the number of battles, None where it makes one battle."""
+"""By view: the maker's name for the number of battles; None if it makes a single battle."""
 
 
 def register_view(name: str, maker: ViewMaker | str, num_envs: str | None = "num_envs") -> None:
-    """Let `make(..., view=name)` build environments by `maker`; a later registration replaces an earlier one.
+    """Register the maker of environments for `make(..., view=name)`; a later registration replaces an earlier one.
 
     Args:
         name: an identifier.
-        maker: called with the battle's `EnvConfig`, the number of battles, `seed` and `device` where they are given,
-            and the user's settings; or `package.module:function`, imported when the view is first asked for.
-        num_envs: what the maker calls the number of battles; None for a maker of single battles.
+        maker: called with the battle's `EnvConfig`, the number of battles, `seed` and `device` if they are given, and
+            the user's settings; or `package.module:function`, imported at the view's first use.
+        num_envs: the maker's name for the number of battles; None for a maker of single battles.
 
     Raises:
-        ConfigError: the name is no identifier, or the maker is neither.
+        ConfigError: if the name is no identifier, or the maker has another form.
     """
     require(isinstance(name, str) and name.isidentifier(), "a view's name", "an identifier", name)
     is_maker = callable(maker) or (isinstance(maker, str) and OBJECT_NAME.fullmatch(maker) is not None)
@@ -56,22 +56,25 @@ def make(
     split: Split = "train",
     **settings: Any,
 ) -> Any:
-    """The battles of a task.
+    """Create an environment with the battles of a task.
 
     Args:
-        task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`, whose battles begin as it says.
+        task: a name in `echelon.tasks()`, a `Task`, or a `Scenario`, which sets how its battles start.
         view: `versus`, `partners`, `teams`, `mechs` (`echelon.views.build`), `pettingzoo`, `gymnasium`, or a name
-            of `register_view`.
-        num_envs: battles, B; 1 for `pettingzoo`.
-        seed, device: as in `EchelonEnv`.
-        split: `train`, or `evaluation` for the battles that `echelon.evaluate` judges in, on other maps. Training on
-            these is no result of the task.
-        settings: those of the view, such as `opponent`, `side`, `observation` and `action`. None of them changes the
+            registered with `register_view`.
+        num_envs: number of battles B; 1 for `pettingzoo`.
+        seed, device: see `EchelonEnv`.
+        split: `train`, or `evaluation` for the battles of `echelon.evaluate`, on other maps. Results of policies
+            trained on the latter do not count.
+        settings: arguments of the view, such as `opponent`, `side`, `observation` and `action`. They cannot change the
             battles.
 
+    Returns:
+        The environment that the view's maker creates.
+
     Raises:
-        ConfigError: there is no such task, view or split, the task is of other rules, or a setting is out of range.
-        FileError: what the view's module needs is not installed.
+        ConfigError: if the task, view or split does not exist, the task has other rules, or a setting is out of range.
+        FileError: if a package that the view needs is not installed.
     """
     spec = find_task(task)
     require(split in ("train", "evaluation"), "split", "train or evaluation", split)
@@ -83,7 +86,7 @@ def make(
         require(num_envs == 1, "num_envs", f"1 for view {view}", num_envs)
     else:
         settings[count] = num_envs
-    # What is not given is as the view has it by default.
+    # Omitted arguments keep the view's defaults.
     arguments = {name: value for name, value in (("seed", seed), ("device", device)) if value is not None}
     return maker_of(view)(config, **arguments, **settings)
 

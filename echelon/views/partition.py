@@ -1,4 +1,4 @@
-"""Which groups the commanded mechs of a view form: by a rule, or as its user lists them."""
+"""Partitions of a view's commanded mechs into groups, by a rule or by explicit lists."""
 
 from __future__ import annotations
 
@@ -15,34 +15,33 @@ from echelon.runtime.errors import ConfigError, quoted, require
 from echelon.views.commanded import Side
 
 Partition: TypeAlias = Literal["class", "pack", "mech"] | MarlGroupMapType | Mapping[str, Sequence[str]]
-"""By chassis class, by pack of five or one group a mech, a rule of TorchRL's, or the names of the mechs by group."""
+"""A rule (by chassis class, by pack of five, or one group per mech), a rule of TorchRL, or mech names by group."""
 RESERVED = (
     *("action", "reward", "observation", "mask", "action_mask", "memory", "reward_terms", "next", "_reset"),
     *("done", "terminated", "truncated", "is_init", "telemetry", "state", "outcome"),
 )
-"""Keys of a view, which no group may take for its name."""
+"""Keys of a view, which are not allowed as names of groups."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A mech that the user of a view commands, and what rules sort it by."""
+    """A commanded mech of a view, with the properties that rules group by."""
 
     name: str
     team: str
-    """What the names of its groups begin with; empty where one team is commanded."""
+    """Prefix of its groups' names; empty if only one team is commanded."""
     hull_class: str
-    """`scout`, `light`, `medium` or `heavy`; of a side that changes from battle to battle, both sides' where they
-    differ, as `medium or scout`."""
+    """`scout`, `light`, `medium` or `heavy`; both classes, as `medium or scout`, if they depend on the side."""
     pack: int
-    """Which pack of its team, counted from 0."""
+    """Index of its pack in its team."""
 
     def of_team(self, group: str) -> str:
-        """`heavy`, or `blue_heavy` where both teams are commanded."""
+        """Return the group's name, with the team as prefix if both teams are commanded: `blue_heavy`."""
         return f"{self.team}_{group}" if self.team else group
 
 
 def team_members(config: EnvConfig, side: Side, names: Sequence[str], team: str = "") -> list[Member]:
-    """The mechs of the team on `side`, or of the team that is on either, under the names that a view gives them."""
+    """Return the mechs of the team on `side` under the given names; with `both`, of the team that changes sides."""
     formation = build_formation(config)
     of_team = {
         group: [n for n in range(formation.num_mechs) if formation.is_red[n] == (group == "red")] for group in GROUPS
@@ -59,18 +58,18 @@ PARTITIONS: dict[str, Callable[[Member], str]] = {
     "pack": lambda member: member.of_team(f"pack_{member.pack}"),
     "mech": lambda member: member.name,
 }
-"""The name of a mech's group, by the name of the rule."""
+"""By rule: maps a mech to the name of its group."""
 
 
 def by_team(members: Sequence[Member]) -> dict[str, list[str]]:
-    """A group each team, of the team's name."""
+    """Return one group per team, with the team's name."""
     return {team: [m.name for m in members if m.team == team] for team in dict.fromkeys(m.team for m in members)}
 
 
 def groups_of(
     partition: Partition, members: Sequence[Member], argument: str = "groups", also: str = ""
 ) -> dict[str, list[str]]:
-    """The mechs of each group by name, groups in the order of their first mech or as the user lists them."""
+    """Return the mech names of each group, ordered by first mech or as in the user's mapping."""
     names = [member.name for member in members]
     if isinstance(partition, MarlGroupMapType):
         return partition.get_group_map(names)
@@ -90,17 +89,17 @@ def groups_of(
 
 
 def require_known_classes(members: Sequence[Member], argument: str) -> None:
-    """Refuse to sort by class a team whose mechs are of another class on the other side."""
+    """Reject grouping by class if a mech's class depends on the side."""
     for member in members:
         if " or " in member.hull_class:
             raise ConfigError(
-                f"{argument} must be other than 'class' unless side is blue or red: the teams differ, "
-                f"{member.name} is {member.hull_class} by the side"
+                f"{argument} expected another rule than 'class' unless side is blue or red, "
+                f"got teams that differ: {member.name} is {member.hull_class}, depending on the side"
             )
 
 
 def require_partition(groups: Mapping[str, Sequence[str]], names: Sequence[str], argument: str) -> None:
-    """Refuse groups that do not hold each of `names` once, or cannot be told apart from other keys of a view."""
+    """Reject groups that do not contain each of `names` exactly once, or whose names are keys of a view."""
 
     def refuse(problem: str) -> NoReturn:
         raise ConfigError(f"{argument} must be each of {', '.join(names)} in one group, got {problem}")
@@ -109,19 +108,19 @@ def require_partition(groups: Mapping[str, Sequence[str]], names: Sequence[str],
     for group, mechs in groups.items():
         require_group_name(group, argument)
         if not mechs:
-            refuse(f"nobody in {quoted(group)}")
+            refuse(f"no mech in {quoted(group)}")
         for mech in mechs:
             if mech not in names:
                 refuse(f"{quoted(mech)} in {quoted(group)}")
             if mech in group_of:
-                refuse(f"{mech} in {quoted(group_of[mech])} and again in {quoted(group)}")
+                refuse(f"{mech} in {quoted(group_of[mech])} and in {quoted(group)}")
             group_of[mech] = group
     missing = [name for name in names if name not in group_of]
     if missing:
-        refuse(f"{', '.join(missing)} in none")
+        refuse(f"{', '.join(missing)} in no group")
 
 
 def require_group_name(name: object, argument: str) -> None:
-    """Refuse as the name of a group what is no text, or a key of every view."""
+    """Reject a group name that is no string or is a key of every view."""
     is_name = isinstance(name, str) and name != "" and name not in RESERVED
     require(is_name, f"a group of {argument}", f"a name other than {', '.join(RESERVED)}", name)

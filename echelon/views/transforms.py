@@ -1,4 +1,4 @@
-"""Views of the observation for networks that want one vector a mech."""
+"""A transform of the observation for networks that need one vector per mech."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from echelon.env.observation.layout import GROUPS, STREAMS
 
 
 class FlatObservation(Transform):
-    """Lay all streams of a mech side by side: `(group, "flat") [B, A, F]` float32, in the order of `STREAMS`.
+    """Concatenate all streams of a mech: `(group, "flat") [B, A, F]` float32, in the order of `STREAMS`.
 
-    Masks become 0 and 1. `restore` is the exact inverse, so nothing is lost; `telemetry` stays at the root. Use it in a
-    `TransformedEnv`, in a replay buffer, or by hand: `FlatObservation.of(team["observation"])`.
+    Masks become 0 and 1. `restore` is the exact inverse; `telemetry` stays at the root. Use it in a `TransformedEnv`,
+    in a replay buffer, or directly: `FlatObservation.of(team["observation"])`.
 
-    TorchRL restarts battles of a transformed environment through its own reset, which asks the host which are done;
-    inside a fast loop call `of` on the plain environment's observation instead.
+    TorchRL resets battles of a transformed environment through its own code, which copies the done mask to the host. In
+    a fast loop, call `of` on the plain environment's observation instead.
     """
 
     def __init__(self) -> None:
@@ -28,17 +28,17 @@ class FlatObservation(Transform):
 
     @staticmethod
     def of(streams: TensorDictBase, dtype: torch.dtype = torch.float32) -> Tensor:
-        """`[B, A, F]` from the streams of a team, rounded to `dtype`."""
+        """Concatenate a team's streams to `[B, A, F]` and round them to `dtype`."""
         batch = streams.get("ego").dim() - 1
         return torch.cat([streams.get(name).flatten(batch).to(dtype) for name in STREAMS if name in streams.keys()], -1)
 
     @staticmethod
     def restore(flat: Tensor, spec: Composite) -> TensorDictBase:
-        """The streams a flat vector was made of.
+        """Split a flat vector into its streams.
 
         Args:
-            flat: `[..., F]`, with the batch dimensions of `spec` or others.
-            spec: what the streams look like: `env.observation_spec[group, "observation"]`.
+            flat: `[..., F]`; its batch dimensions may differ from those of `spec`.
+            spec: spec of the streams: `env.observation_spec[group, "observation"]`.
         """
         mechs, start, streams = spec.ndim, 0, {}
         for name in STREAMS:
@@ -60,14 +60,14 @@ class FlatObservation(Transform):
         return self._call(tensordict_reset)
 
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        """Add the flat vectors, with the bounds of the columns they come from."""
+        """Add the flat vectors' spec, with the bounds of their columns."""
         for group in GROUPS:
             observation_spec[group, "flat"] = flat_spec(observation_spec[group, "observation"])
         return observation_spec
 
 
 def flat_spec(streams: Composite, dtype: torch.dtype = torch.float32) -> Bounded:
-    """Spec of the flat vector of `streams`, with the bounds of the columns that it is made of."""
+    """Return the spec of the flat vector of `streams`, with the bounds of its columns."""
     mechs = streams.ndim
     low, high = (
         torch.cat([limit(streams[name], end).flatten(mechs) for name in STREAMS], -1) for end in ("low", "high")
@@ -76,7 +76,7 @@ def flat_spec(streams: Composite, dtype: torch.dtype = torch.float32) -> Bounded
 
 
 def limit(spec: TensorSpec, end: str) -> Tensor:
-    """The `low` or `high` end of a stream's values; flags are 0 or 1."""
+    """Return the `low` or `high` bound of a stream's values; flags are 0 or 1."""
     if isinstance(spec, Bounded):
         return getattr(spec.space, end).to(torch.float32)
     return torch.full(spec.shape, float(end == "high"), dtype=torch.float32, device=spec.device)

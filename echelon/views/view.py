@@ -1,4 +1,4 @@
-"""A view of the environment for the user of some of its mechs: their own groups, flat or structured observations."""
+"""A view of the environment for the user of some of its mechs: custom groups, flat or structured observations."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ class View(EnvInfo, PartialEnv):
 
     The batch is `[B]`. Each group has, for its k mechs:
 
-    - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1], or `[B, k]` int64, an index of
+    - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1], or `[B, k]` int64, an index into
       `echelon.env.discrete.ACTIONS`;
     - out: `(group, "observation")`: `[B, k, F]` of `dtype`, or the streams in float32, `(group, "mask") [B, k]` bool
       (alive), `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]`, `(group, "memory", ...)`;
     - at the root `telemetry [B, 16, 16]`, `is_init`, `done`, `terminated`, `truncated` `[B, 1]`, on request
-      `state [B, S]`, and the `outcome` of `EchelonEnv`, with `won [B, 1]` where there is an opponent.
+      `state [B, S]`, and the `outcome` of `EchelonEnv`, with `won [B, 1]` if there is an opponent.
 
-    Of `observation`, `action` and `memory` each group may have its own: a mapping from the name of every group.
+    `observation`, `action` and `memory` may differ between groups: pass a mapping from the name of every group.
 
     Args:
-        env: the battles; it must have been made without `memory`.
-        commanded: which mechs of each battle the user of the view commands.
-        opponent: policy of the other team; None where the user commands all mechs.
+        env: the battles; created without `memory`.
+        commanded: the mechs of each battle that the view's user commands.
+        opponent: policy of the other team; None if the user commands all mechs.
         group_map: the commanded mechs in groups.
-        observation: `flat`, one vector a mech (see `FlatObservation`), or `structured`, streams by name.
+        observation: `flat` for one vector per mech (see `FlatObservation`), or `structured` for streams by name.
         action: `continuous` or `discrete`.
-        state: whether there is a global `state`: the ego streams of all mechs, those of the own team first.
-        memory: what the user's policies remember, as in `EchelonEnv`.
-        dtype: of flat observations and of the `state`: `torch.float32`, or its values rounded to `torch.bfloat16` or
-            `torch.float16`.
-        partner: policy of the mechs of the own team that are not commanded; None where all of them are.
+        state: whether there is a global `state`: the ego streams of all mechs, the user's team first.
+        memory: memory spec of the user's policies, as in `EchelonEnv`.
+        dtype: dtype of flat observations and of the `state`: `torch.float32`, `torch.bfloat16` or `torch.float16`.
+            Values are rounded to it.
+        partner: policy of the team's remaining mechs; None if the user commands the whole team.
 
     Raises:
-        ConfigError: an argument is none of those above; in `step`, an action is missing or of another shape.
+        ConfigError: if an argument is invalid; in `step`, if an action is missing or has another shape.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class View(EnvInfo, PartialEnv):
         require(is_used, "dtype", "torch.float32 with structured observations", dtype)
         require(isinstance(state, bool), "state", "True or False", state)
         is_one = is_policy(opponent) if isinstance(commanded, OneTeam) else opponent is None
-        require(is_one, "opponent", "the policy of a team, None where both teams are commanded", opponent)
+        require(is_one, "opponent", "a team policy, or None if both teams are commanded", opponent)
         is_shared = isinstance(commanded, OneTeam) and commanded.places is not None
-        limit = "the policy of a team where a part of it is commanded, else None"
+        limit = "a team policy if only a part of the team is commanded, else None"
         require(is_policy(partner) if is_shared else partner is None, "partner", limit, partner)
         require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
         super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
@@ -101,11 +101,11 @@ class View(EnvInfo, PartialEnv):
         return torch.Size([num_envs])
 
     def _prepare(self) -> None:
-        """What lives on the device besides the battles."""
+        """Create the tensors on the device, the policies' runner and the specs."""
         order = [row for form in self.forms.values() for row in form.rows]
         is_ordered = order == list(range(len(order)))
         self._place = None if is_ordered else torch.tensor(order, device="cpu").argsort().to(self.device)
-        """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
+        """`[n]` int64: index of each commanded mech among the mechs of all groups; None if the order is the same."""
         self._index = {group: form.index(self.device) for group, form in self.forms.items()}
         any_discrete = any(form.is_discrete for form in self.forms.values())
         self._masks = ActionMasks(self.env.sim_model) if any_discrete else None
@@ -117,21 +117,21 @@ class View(EnvInfo, PartialEnv):
         if isinstance(self.commanded, OneTeam):
             of_team = {"opponent": self.commanded.of_other, "partner": self.commanded.of_team}
         self._inside = InsideTeams(self.env, inside, {"opponent": other_size, "partner": own_size}, of_team)
-        self._remembered: dict[str, TensorDictBase] = {
+        self._group_memories: dict[str, TensorDictBase] = {
             group: form.memory.expand((self.num_envs, len(form.rows))).to(self.device).zero()
             for group, form in self.forms.items()
             if form.has_memory
         }
-        """What each group's policies remembered last."""
+        """Last memory of each group's policies."""
         specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
         self._set_specs(specs.observation(), specs.action(), specs.specs.reward(), specs.specs.done())
 
     def _team_sizes(self) -> tuple[int, int]:
-        """Mechs of the team that the user commands, or a part of, and of the other."""
+        """Return the numbers of mechs in the user's team and in the other team."""
         blue, red = (len(names) for names in self.env.group_map.values())
         return (red, blue) if getattr(self.commanded, "is_red", False) is True else (blue, red)
 
-    # What other programs ask an environment
+    # Attributes that other libraries expect
 
     @property
     def agent_names(self) -> list[str]:
@@ -145,26 +145,26 @@ class View(EnvInfo, PartialEnv):
 
     @property
     def rows(self) -> dict[str, list[int]]:
-        """Where the mechs of each group stand among all that are commanded."""
+        """Indices of each group's mechs among all commanded mechs."""
         return {group: list(form.rows) for group, form in self.forms.items()}
 
     @property
     def is_flat(self) -> bool:
-        """Observations are one vector a mech. `ConfigError` where groups differ; see `forms`."""
+        """Whether observations are one vector per mech. `ConfigError` if groups differ; see `forms`."""
         return common_form(self.forms, "is_flat", "observation")
 
     @property
     def is_discrete(self) -> bool:
-        """Actions are indices. `ConfigError` where groups differ; see `forms`."""
+        """Whether actions are indices. `ConfigError` if groups differ; see `forms`."""
         return common_form(self.forms, "is_discrete", "action")
 
     @property
     def memory(self) -> Composite:
-        """What policies remember of one mech. `ConfigError` where groups differ; see `forms`."""
+        """Memory spec of one mech's policy. `ConfigError` if groups differ; see `forms`."""
         return common_form(self.forms, "memory", "memory")
 
     def render(self, mode: str = "rgb_array", **kwargs: Any) -> Any:  # type: ignore[override]
-        """A picture of one battle from above; see `EchelonEnv.render`."""
+        """Render one battle from above; see `EchelonEnv.render`."""
         return self.env.render(mode, **kwargs)
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ class View(EnvInfo, PartialEnv):
         device = resolve_device(device)
         if device == self.device:
             return self
-        inside, remembered = self._inside.memory, self._remembered
+        inside, remembered = self._inside.memory, self._group_memories
         super().to(device)
         self.env.to(device)
         self.commanded = self.commanded.to(device)
@@ -186,81 +186,81 @@ class View(EnvInfo, PartialEnv):
                 policy.to(device)
         self._prepare()
         self._inside.memory = inside.to(device)
-        self._remembered = {group: value.to(device) for group, value in remembered.items()}
+        self._group_memories = {group: value.to(device) for group, value in remembered.items()}
         return self
 
     # Saved battles
 
     def last_observation(self) -> TensorDict:
-        """What was last observed of all battles, to go on from."""
-        return self._show(self.env.last_observation())
+        """Return the last observation of all battles, from which `step` can continue."""
+        return self._to_tensordict(self.env.last_observation())
 
     observed = deprecated_observed
 
     def _memories(self) -> TensorDict:
-        """What opponent, partner and the user's policies remember of the battles, batch `[B]`."""
-        inside = {"opponent": {}, **self._inside.memory, "groups": self._remembered}
+        """Return the memory of opponent, partner and the user's policies, batch `[B]`."""
+        inside = {"opponent": {}, **self._inside.memory, "groups": self._group_memories}
         return TensorDict(inside, [self.num_envs], device=self.device)
 
-    def _recall(self, memories: TensorDictBase) -> None:
-        """Remember what `_memories` returned."""
-        self._inside.memory, self._remembered = memories, dict(memories.get("groups").items())
+    def _restore_memories(self, memories: TensorDictBase) -> None:
+        """Restore the result of `_memories`."""
+        self._inside.memory, self._group_memories = memories, dict(memories.get("groups").items())
 
     def _is_red(self, index: Tensor) -> Tensor:
-        """`[R]` bool: whether the user commands red alone, in the battles in places `index [R]`."""
+        """Return whether the user commands only red in the battles at places `index [R]`, `[R]` bool."""
         is_red = getattr(self.commanded, "is_red", False)
         return is_red[index] if isinstance(is_red, Tensor) else torch.full_like(index, is_red, dtype=torch.bool)
 
     def get_state(self, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
-        """Copies of some battles, with what the opponent, the partner and the user's policies remember of them.
+        """Copy some battles, with the memory of the opponent, the partner and the user's policies.
 
         Args:
-            rows: places of the battles, `[R]` int64, each once; all by default.
+            rows: places of the battles, `[R]` int64, unique; all by default.
 
         Returns:
-            A TensorDict of batch `[R]`: that of `EchelonEnv.get_state`, `memories`, and `is_red`, the user's side.
+            A TensorDict of batch `[R]`: that of `EchelonEnv.get_state`, `memories`, and the user's side `is_red`.
 
         Raises:
-            ConfigError: no such place, or one twice.
+            ConfigError: if a place does not exist or is duplicate.
         """
         index = self.env._checked_rows(rows)
         saved = self.env.get_state(index)
         return saved.update({MEMORIES: self._memories()[index].clone(), SIDE: self._is_red(index)})
 
     def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
-        """Put saved battles into places of this view, in place of those that are there.
+        """Replace battles of this view by saved ones.
 
         Args:
-            saved: what `get_state` returned here or in a view of the same kind, batch `[R]`.
-            rows: places, `[R]` int64, each once; all by default. The user's side there must be the saved one.
+            saved: result of `get_state` of this or a similar view, batch `[R]`.
+            rows: places, `[R]` int64, unique; all by default. The user's side there must equal the saved one.
 
         Returns:
-            What is now observed of all battles, to go on from, as from `reset`.
+            The observation of all battles, as from `reset`.
 
         Raises:
-            ConfigError: as `EchelonEnv.set_state`; or memories of another view, or the other side's battles.
+            ConfigError: as `EchelonEnv.set_state`; or if the memories or the side do not fit.
         """
         index = self.env._checked_rows(rows)
         check_battles(saved, index.shape)
         memories, is_red = saved.get(MEMORIES, None), saved.get(SIDE, None)
         is_of_view = isinstance(memories, TensorDictBase) and isinstance(is_red, Tensor)
         require(
-            is_of_view, "saved", f"what a view's get_state returned, with {MEMORIES} and {SIDE}", list(saved.keys())
+            is_of_view, "saved", f"the result of a view's get_state, with {MEMORIES} and {SIDE}", list(saved.keys())
         )
         check_entries(memories, self._memories())
         check_sides(is_red, self._is_red(index))
         self.env.set_state(saved.exclude(MEMORIES, SIDE), index)
         selection = Selection(rows=index)
-        self._recall(self._memories().apply(selection.replaced, memories.to(self.device)))
+        self._restore_memories(self._memories().apply(selection.replaced, memories.to(self.device)))
         return self.last_observation()
 
     def fork(self, row: int, times: int) -> View:
-        """A view of `times` battles that are all as the battle in place `row` is now; see `EchelonEnv.fork`.
+        """Create a view of `times` copies of the battle in place `row`; see `EchelonEnv.fork`.
 
-        It shares the maps and the policies of opponent and partner, and what all remember goes on.
+        The copies share maps and policies of opponent and partner, and continue from the same memory.
 
         Raises:
-            ConfigError: no such battle, or `times` is below 1.
+            ConfigError: if the battle does not exist, or `times` is below 1.
         """
         saved, forms = self.get_state([row]), self.forms
         commanded = self.commanded
@@ -278,24 +278,23 @@ class View(EnvInfo, PartialEnv):
             self.observation_dtype,
             self.partner,
         )
-        forked._recall(saved.get(MEMORIES).expand(times).clone())
+        forked._restore_memories(saved.get(MEMORIES).expand(times).clone())
         return forked
 
     def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
-        """All battles, `battles`; what the opponent and the user's policies remember of them, `memories`; and the
-        weights of an opponent that is a module."""
+        """Return all battles (`battles`), all policies' memory (`memories`) and the weights of an opponent module."""
         weights = super().state_dict(*args, **kwargs)
         return OrderedDict({**weights, BATTLES: self.env.get_state(), MEMORIES: self._memories().clone()})
 
     def load_state_dict(  # type: ignore[override]
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> None:
-        """Restore what `state_dict` returned; `last_observation` then shows it. An empty one changes nothing.
+        """Restore the result of `state_dict`; `last_observation` then returns its observation. An empty dict changes nothing.
 
         Raises:
-            ConfigError: battles or memories are not of such a view; see `EchelonEnv.set_state`.
+            ConfigError: if battles or memories are those of another kind of view; see `EchelonEnv.set_state`.
         """
-        require(isinstance(state_dict, Mapping), "state_dict", "what state_dict returned", state_dict)
+        require(isinstance(state_dict, Mapping), "state_dict", "the result of state_dict", state_dict)
         weights = {key: value for key, value in state_dict.items() if key not in (BATTLES, MEMORIES)}
         if BATTLES in state_dict:
             memories: Any = state_dict.get(MEMORIES)
@@ -303,7 +302,7 @@ class View(EnvInfo, PartialEnv):
             require(is_valid, f"state_dict: {MEMORIES}", f"a TensorDict of {self.num_envs} battles", memories)
             check_entries(memories, self._memories())
             self.env.load_state_dict(state_dict)
-            self._recall(self._memories().clone(recurse=False).update(memories.to(self.device).clone()))
+            self._restore_memories(self._memories().clone(recurse=False).update(memories.to(self.device).clone()))
         if weights:
             super().load_state_dict(weights, strict, assign)
 
@@ -323,23 +322,23 @@ class View(EnvInfo, PartialEnv):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = self._reset_mask(tensordict, **kwargs)
         if mask is None:
-            return self._begin(self.env._reset(), None)
+            return self._reset_memories(self.env._reset(), None)
         restarts = self._whole_battles(RESET, mask)
         reset = TensorDict({RESET: restarts}, [self.num_envs], device=self.device)
-        return self._begin(self.env._reset(reset), restarts)
+        return self._reset_memories(self.env._reset(reset), restarts)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Restart the battles that are done, without asking the host which."""
+        """Restart finished battles without copying their mask to the host."""
         restarts = self._per_battle(tensordict.get("done"))
         observed = self.env.maybe_reset(self.env.last_observation())
-        return tensordict.update(self._begin(observed, restarts))
+        return tensordict.update(self._reset_memories(observed, restarts))
 
-    def _begin(self, td: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
-        """What is shown after some battles, or all, began anew: memories of theirs are zero."""
+    def _reset_memories(self, td: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
+        """Clear the memory of restarted battles (None: of all) and return the view's TensorDict."""
         all_battles = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
         mask = (all_battles if restarts is None else restarts)[:, 0]
-        self._recall(self._memories().apply(lambda values: cleared(values, mask)))
-        return self._show(td)
+        self._restore_memories(self._memories().apply(lambda values: cleared(values, mask)))
+        return self._to_tensordict(td)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = mask_of(tensordict, STEP, self.batch_size)
@@ -357,32 +356,32 @@ class View(EnvInfo, PartialEnv):
             actions.set(STEP, self._whole_battles(STEP, mask))
             moves = Selection(actions.get(STEP)[:, 0])
             self._inside.memory = moves.replaced(memory, self._inside.memory)
-        self._remember(tensordict, moves)
+        self._store_memories(tensordict, moves)
         result = self.env._step(actions)
-        output = self._show(result)
+        output = self._to_tensordict(result)
         reward = self.commanded.gather(*(result.get((group, "reward")) for group in GROUPS))
         for group, index in self._index.items():
             output.set(self._key(group, "reward"), reward[:, index])
         return output
 
-    def _remember(self, tensordict: TensorDictBase, moves: Selection | None) -> None:
-        """Keep what the user's policies wrote as their next memory, or else what they had, as do battles that wait."""
-        for group, remembered in self._remembered.items():
+    def _store_memories(self, tensordict: TensorDictBase, moves: Selection | None) -> None:
+        """Store the next memory of the user's policies; if they wrote none, and in waiting battles, keep the last."""
+        for group, remembered in self._group_memories.items():
             key = self._key(group, "memory")
             current = tensordict.get(key, remembered)
             memory = tensordict.get(("next", *key), current)
-            self._remembered[group] = memory if moves is None else moves.replaced(current, memory)
+            self._group_memories[group] = memory if moves is None else moves.replaced(current, memory)
 
-    # Both teams as the commanded mechs, and back
+    # From both teams to the commanded mechs, and back
 
     def _own_actions(self, tensordict: TensorDictBase) -> Tensor:
-        """`[B, n, D]` the actions of the commanded mechs."""
+        """Return the actions `[B, n, D]` of the commanded mechs."""
         by_group = []
         for group, form in self.forms.items():
             key, width = self._key(group, "action"), len(form.rows)
             action = tensordict.get(key, None)
             if action is None:
-                raise ConfigError(f"{key} is missing: a step needs the actions of {', '.join(map(repr, self.forms))}")
+                raise ConfigError(f"{key} is missing: step requires the actions of {', '.join(map(repr, self.forms))}")
             expected = self.full_action_spec[key].shape
             if action.shape != expected:
                 raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
@@ -393,8 +392,8 @@ class View(EnvInfo, PartialEnv):
             actions = actions[:, self._place]
         return actions
 
-    def _show(self, td: TensorDictBase) -> TensorDict:
-        """What the user sees, from what the environment shows of both teams, rewards left out."""
+    def _to_tensordict(self, td: TensorDictBase) -> TensorDict:
+        """Build the view's TensorDict from the environment's, without rewards."""
         gather = self.commanded.gather
         streams = {name: gather(*(td.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
         entries: dict[str, Tensor | TensorDict] = {"mask": gather(*(td.get((group, "mask")) for group in GROUPS))}
@@ -412,7 +411,7 @@ class View(EnvInfo, PartialEnv):
             team = {name: value[:, index] for name, value in entries.items() if name not in left_out}
             team["observation"] = (structured if flat is None or not form.is_flat else flat)[:, index]
             if form.has_memory:
-                team["memory"] = self._remembered[group]
+                team["memory"] = self._group_memories[group]
             self._set_group(output, group, TensorDict(team, team["mask"].shape, device=self.device))
         for name in ("telemetry", "is_init", *DONE_KEYS):
             self._set_root(output, name, td.get(name))
@@ -423,21 +422,21 @@ class View(EnvInfo, PartialEnv):
         return output
 
     def _state(self, td: TensorDictBase) -> Tensor:
-        """`[B, N * F]` the ego streams of all mechs, those of the own team first."""
+        """Return the ego streams of all mechs, the user's team first, `[B, N * F]`."""
         egos = [td.get((group, "observation", "ego")) for group in GROUPS]
         if isinstance(self.commanded, OneTeam):
             egos = [*self.commanded.split(*egos)]
         return torch.cat(egos, 1).flatten(1).to(self.observation_dtype)
 
     def _outcome(self, outcome: TensorDictBase) -> TensorDictBase:
-        """The outcome, with whether the commanded team won."""
+        """Add to the outcome whether the commanded team won."""
         if not isinstance(self.commanded, OneTeam):
             return outcome
         winner = outcome.get("winner")[:, 0]
         is_blue, is_red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return outcome.copy().set("won", self.commanded.of_team(is_blue, is_red)[:, None])
 
-    # Where things are; `echelon.views.build.MechView` says otherwise
+    # Placement of entries; `echelon.views.build.MechView` overrides it
 
     def _key(self, group: str, name: str) -> tuple[str, ...]:
         return (group, name)
@@ -452,5 +451,5 @@ class View(EnvInfo, PartialEnv):
         return flag.view(self.num_envs, 1)
 
     def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
-        """`[B, 1]` bool, of a caller's mask."""
+        """Convert a caller's mask to `[B, 1]` bool."""
         return self._per_battle(mask)

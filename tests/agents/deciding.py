@@ -1,4 +1,4 @@
-"""What a commander decides in a scene."""
+"""Decisions of a commander in a scene."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon.rules.actions import Act, Orders, idle
 
 
 def streams(scene: Scene, orders: Orders | None = None, **memory: float) -> TensorDictBase:
-    """What all mechs of a scene observe, everyone sensed, as one team; `memory` leaves are 0 but for those named."""
+    """Return the observation of a scene's mechs as one team, all sensed; `memory` leaves are 0 unless given."""
     sim_model = scene.sim_model
     told = idle(1, sim_model.roster, sim_model.config) if orders is None else orders
     full = dataclasses.replace(sim_model, config=dataclasses.replace(sim_model.config, observation_mode="full"))
@@ -29,18 +29,18 @@ def streams(scene: Scene, orders: Orders | None = None, **memory: float) -> Tens
 def decide(
     scene: Scene, mech: int = 0, tier: str = "normal", weapon_use: float = 1.0, orders: Orders | None = None, **memory
 ) -> tuple[Tensor, TensorDictBase]:
-    """The action of one mech of a scene, and what it remembers."""
+    """Return the action of one mech of a scene, and its next memory."""
     team = Heuristic(scene.sim_model.config, tier, weapon_use)(streams(scene, orders, **memory))
     return team["action"][0, mech], team["next", "memory"][0, mech]
 
 
 def view_of(scene: Scene) -> View:
-    """What the mechs of a scene make of what they observe."""
+    """Return the view of a scene's mechs."""
     world = scene.sim_model.config.world
     size = torch.tensor([world.size_x, world.size_y], dtype=torch.float32)
     return look(streams(scene), size, float(world.longest_side))
 
 
 def preferred(action: Tensor) -> int:
-    """The contact slot that an action names."""
+    """Return the contact slot that an action prefers."""
     return int(action[Act.PREFER_0 : Act.PREFER_4 + 1].argmax())

@@ -15,7 +15,7 @@ UNEQUAL = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("light",) * 3
 
 
 class Counter:
-    """Counts the decisions of every mech it commands, and remembers the sizes of the teams it was shown."""
+    """Counts the decisions of every mech it commands, and stores the sizes of its teams."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -41,7 +41,7 @@ def teams() -> tuple[EnvTeams, EchelonEnv]:
     return seats, EchelonEnv(UNEQUAL, 2, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(UNEQUAL))
 
 
-def test_first_policy_is_padded_and_any_other_decides_team_by_team():
+def test_first_policy_is_padded_and_others_run_per_team():
     seats, env = teams()
     td = env.reset()
     for _ in range(2):

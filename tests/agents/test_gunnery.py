@@ -1,4 +1,4 @@
-"""Triggers are pulled at what they hit, and heat is spent where it does most."""
+"""Triggers are pulled only for hits, and heat is spent on the most damage."""
 
 import dataclasses
 import math
@@ -22,40 +22,40 @@ def fires(scene, trigger: Act, mech: int = 0, tier: str = "hard") -> bool:
     return bool(decide(scene, mech, tier)[0][trigger] > 0)
 
 
-def test_fires_its_laser_at_a_target_in_range_and_not_beyond():
+def test_laser_fires_only_within_range():
     for tier in ("trivial", "easy", "normal", "hard", "expert"):
         assert fires(duel(6.0, "medium"), Act.PRIMARY, tier=tier), tier
         assert not fires(duel(9.0, "medium"), Act.PRIMARY, tier=tier), tier
 
 
-def test_trivial_knows_its_primary_only_and_easy_no_tertiary():
+def test_trivial_uses_only_primary_and_easy_no_tertiary():
     near = duel(range_vox=6.0)
     assert not fires(near, Act.SECONDARY, tier="trivial") and not fires(near, Act.TERTIARY, tier="trivial")
     assert fires(near, Act.SECONDARY, tier="easy") and not fires(near, Act.TERTIARY, tier="easy")
     assert fires(near, Act.TERTIARY, tier="normal")
 
 
-def test_trivial_fires_on_when_hot_and_the_others_rest():
+def test_hot_mechs_hold_fire_except_trivial():
     hot = duel(range_vox=6.0).set(0, heat=120.0)  # 120 of 130
     assert fires(hot, Act.PRIMARY, tier="trivial")
     for tier in ("easy", "normal", "hard", "expert"):
         assert not fires(hot, Act.PRIMARY, tier=tier), tier
 
 
-def test_holds_fire_and_vents_when_hot_and_alone():
+def test_hot_mech_without_target_vents():
     hot = duel(range_vox=25.0).set(0, heat=110.0)  # 110 of 130
     act, _ = decide(hot)
     assert act[Act.VENT] > 0 and act[Act.PRIMARY] < 0
 
 
-def test_spares_its_laser_for_the_autocannon_but_fires_that():
+def test_heat_is_reserved_for_the_better_gun():
     warm = duel(9.0, "medium", "heavy").place(1, 18.0, 20.5, yaw=math.pi).set(0, heat=50.0)  # 50 of 100
     assert fires(duel(7.0, "medium", "heavy"), Act.PRIMARY)
     assert not fires(duel(7.0, "medium", "heavy").set(0, heat=50.0), Act.PRIMARY)  # 22 more are above 60 %
     assert fires(warm, Act.TERTIARY)
 
 
-def test_vents_while_the_gun_reloads_when_warm():
+def test_warm_mech_vents_while_its_gun_reloads():
     reloading = duel(9.0, "medium", "heavy").set(0, heat=50.0)
     reloading.state.mechs.cooldown[:, 0, 2] = 3
     act, _ = decide(reloading, tier="hard")
@@ -64,8 +64,8 @@ def test_vents_while_the_gun_reloads_when_warm():
     assert fires(cool, Act.TERTIARY)  # held: the next shot comes within the decision
 
 
-def test_never_fires_itself_into_a_shutdown():
-    """One tier against the other."""
+def test_own_fire_never_causes_a_shutdown():
+    """One tier against another."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=4)
     policies = {tier: Heuristic(config, tier) for tier in AIMED}
     env = EchelonEnv(config, 4, device="cpu", seed=5, memory=memory_spec(**policies))
@@ -83,26 +83,26 @@ def test_never_fires_itself_into_a_shutdown():
     assert 0.3 < worst < 0.92
 
 
-def test_guns_wait_until_the_target_is_nearly_ahead():
+def test_unguided_guns_fire_only_at_targets_nearly_ahead():
     ahead = duel(10.0, "medium", "heavy")
     aside = duel(10.0, "medium", "heavy").place(0, 10.5, 20.5, yaw=0.3)  # above 0.2 rad
     for tier in AIMED:
         assert fires(ahead, Act.TERTIARY, tier=tier) and not fires(aside, Act.TERTIARY, tier=tier)
 
 
-def test_guns_spare_what_will_have_walked_away():
+def test_guns_hold_fire_at_targets_that_will_dodge():
     crossing = duel(11.0, "medium", "medium")
     crossing.state.mechs.vel[:, 1] = torch.tensor([0.0, 5.5, 0.0])  # 2.4 vox within 11 / 25 s
     assert fires(duel(11.0, "medium", "medium"), Act.TERTIARY) and not fires(crossing, Act.TERTIARY)
 
 
-def test_no_gun_fires_into_a_wall():
+def test_guns_do_not_fire_into_walls():
     walled = duel(7.0, "heavy", "heavy", WALL)
     for trigger in (Act.PRIMARY, Act.SECONDARY, Act.TERTIARY):
         assert not fires(walled, trigger)
 
 
-def test_missiles_fly_over_a_wall_at_what_the_pack_has_painted():
+def test_missiles_fire_over_walls_at_painted_targets():
     scene = battle(("heavy", "scout"), ("heavy",), WALL)
     scene.place(0, 6.5, 20.5).place(1, 30.0, 34.0).place(2, 30.5, 20.5, yaw=math.pi)
     for tier in ("normal", *AIMED):
@@ -112,7 +112,7 @@ def test_missiles_fly_over_a_wall_at_what_the_pack_has_painted():
         assert fires(scene, Act.SECONDARY, tier=tier)
 
 
-def test_a_warm_light_keeps_its_heat_for_the_flamer():
+def test_warm_light_mech_saves_heat_for_the_flamer():
     close = duel(4.0, "light", "heavy").set(0, heat=35.0)  # 35 of 80
     act, _ = decide(close, tier="expert")
     assert act[Act.PRIMARY] > 0 and act[Act.SECONDARY] < 0

@@ -1,4 +1,4 @@
-"""The scripted commanders read observations only, and know what to do with them."""
+"""The scripted commanders: their decisions from observations."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ BATTLES = {
 
 
 def fight(config: EnvConfig, tier: str, seeds: torch.Tensor, decisions: int) -> tuple[EchelonEnv, list[torch.Tensor]]:
-    """One tier against itself on open ground: the battles after some decisions, and blue's actions in each."""
+    """Play one tier against itself on open ground; return the battles after some decisions, and blue's actions."""
     policy = Heuristic(config, tier)
     env = EchelonEnv(config, len(seeds), device="cpu", seed=seeds, memory=memory_spec(a=policy), maps=flat_maps(config))
     td, told = env.reset(), []
@@ -71,7 +71,7 @@ def test_turns_towards_its_target():
     assert abs(decide(aside, tier="trivial")[0][Act.YAW_RATE]) < 0.2
 
 
-def test_sidesteps_after_seconds_without_headway_then_starts_over():
+def test_stuck_mech_sidesteps_then_resets_its_timer():
     scene = duel().place(0, 5.5, 20.0, yaw=0.0)
     act, after = decide(scene)
     assert after["stuck_s"] == 0.25 and act[Act.STRAFE].abs() < 0.05
@@ -112,7 +112,7 @@ def test_commands_any_battle_within_the_limits_of_an_action(battle):
 
 @pytest.mark.requirement("R53")
 @pytest.mark.parametrize("tier", usually(TIERS, "expert"))
-def test_a_battle_does_not_feel_its_neighbours(tier):
+def test_decisions_are_independent_of_other_battles_in_the_batch(tier):
     seeds = torch.tensor([11, 22, 33])
     crowd, told = fight(SMALL, tier, seeds, 16)
     alone, lonely = fight(SMALL, tier, seeds[1:2], 16)
@@ -121,15 +121,15 @@ def test_a_battle_does_not_feel_its_neighbours(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_no_value_is_read_on_the_host_and_every_tensor_is_on_the_device(tier):
-    """Tensors of the meta device have no values: reading one, or mixing in one of the CPU, raises."""
+def test_decisions_copy_nothing_to_the_host(tier):
+    """Tensors on the meta device have no values: reading one, or mixing it with a CPU tensor, raises."""
     scene = duel()
     team = Heuristic(scene.sim_model.config, tier).to("meta")(streams(scene).to("meta"))
     assert team["action"].shape == (1, 2, 26) and team["action"].is_meta
 
 
-def test_nothing_is_read_beyond_the_observation():
-    """A commander that is handed nothing but the streams decides; the dead decide nothing that matters."""
+def test_decisions_use_only_the_observation():
+    """A commander decides from the streams alone; the decisions of dead mechs do not matter."""
     scene = duel().set(1, hp=0.0)
     for tier in TIERS:
         team = Heuristic(scene.sim_model.config, tier)(streams(scene))
@@ -161,7 +161,7 @@ def test_beats_an_idle_team():
     assert (won >= 1).all()
 
 
-def test_names():
+def test_full_names_of_scripted_commanders():
     assert scripted("heuristic", SMALL, CPU).tier is TIERS["normal"]
     for tier in TIERS:
         assert scripted(f"heuristic:{tier}", SMALL, CPU).tier is TIERS[tier]
@@ -175,7 +175,7 @@ def test_names():
 @pytest.mark.requirement("R53")
 @pytest.mark.long
 def test_each_tier_beats_the_one_below():
-    """All pairs in one environment."""
+    """All pairs play in one environment."""
     config, seeds = EnvConfig.small(), noise.battle_seeds(7, 16, CPU).tolist()
     pairs = list(zip(list(TIERS)[1:], TIERS, strict=False))
     battles = [Battle(*sides, seed) for pair in pairs for seed in seeds for sides in (pair, pair[::-1])]

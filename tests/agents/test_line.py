@@ -1,4 +1,4 @@
-"""The commander of a line: the first step whose conditions hold, and what each field of a step does."""
+"""The commander of a line: selection of the active step, and the effect of each field."""
 
 import math
 
@@ -20,14 +20,14 @@ def commander(scene: Scene, *lines):
 
 
 def first_action(scene: Scene, *steps: Step):
-    """What the first blue mech does in the first decision."""
+    """Return the first action of the first blue mech."""
     env = scene.env(1, "cpu", seed=0)
     blue = GroupPolicy(commander(scene, steps), "blue", "blue")
     return blue(env.reset())["blue", "action"][0, 0]
 
 
 def after(scene: Scene, seconds: float, *lines):
-    """The state after a while in which red does nothing."""
+    """Return the state after some decisions in which red does nothing."""
     env = scene.env(2, "cpu", seed=0)
     blue = GroupPolicy(commander(scene, *lines), "blue", "blue")
     td = env.reset()
@@ -65,12 +65,12 @@ IDLE = Step(vent=True)
         (Step(inside=(13, 20, 2)), False),
     ],
 )
-def test_a_step_holds_where_all_of_its_conditions_do(step, holds):
+def test_step_is_active_only_if_all_conditions_are_true(step, holds):
     action = first_action(duel(heat=0.5), step, IDLE)
     assert (action[Act.VENT] < 0) == holds
 
 
-def test_steps_change_with_time_and_without_one_a_mech_does_nothing():
+def test_steps_follow_time_and_no_step_means_no_action():
     state = after(duel(), 3.0, (Step(until_s=1.0, to=(10, 30)),))
     x, y = state.mechs.pos[0, 0, :2].tolist()
     # It turns to its target meanwhile, and the throttle turns with it.
@@ -78,20 +78,20 @@ def test_steps_change_with_time_and_without_one_a_mech_does_nothing():
     assert not first_action(duel(), Step(from_s=9.0, vent=True)).any()
 
 
-def test_a_point_is_reached_and_held():
+def test_mech_reaches_and_holds_a_point():
     state = after(duel(), 4.0, (Step(to=(14, 28), face=(14, 0)),))
     assert state.mechs.pos[0, 0, :2].tolist() == pytest.approx([14, 28], abs=0.1)
     assert state.mechs.yaw[0, 0].item() == pytest.approx(-math.pi / 2, abs=0.02)
 
 
-def test_a_distance_is_kept():
+def test_mech_keeps_a_distance():
     for keep in (6.0, 14.0):
         state = after(duel(), 4.0, (Step(keep=keep),))
         apart = state.mechs.pos[0, 0] - state.mechs.pos[0, 1]
         assert apart[:2].norm().item() == pytest.approx(keep, abs=0.4)
 
 
-def test_the_back_is_reached_around_the_target():
+def test_mech_walks_around_the_target_to_its_back():
     scene = Scene().place("blue", "light", (26, 20.5)).place("red", "heavy", (20, 20), facing_deg=0)
     state = after(scene, 4.0, (Step(keep=5.0, rear=True),))
     x, y = state.mechs.pos[0, 0, :2].tolist()
@@ -99,7 +99,7 @@ def test_the_back_is_reached_around_the_target():
     assert state.mechs.pos[0, 1, :2].tolist() == [20, 20]
 
 
-def test_weapons_are_fired_by_name_and_straight_ones_when_aimed():
+def test_named_weapons_fire_and_unguided_ones_wait_for_aim():
     held = first_action(duel(), Step(fire=("laser",)))
     assert held[Act.PRIMARY] > 0 and (held[[Act.SECONDARY, Act.TERTIARY, Act.SPECIAL]] < 0).all()
     assert first_action(duel(), Step(fire=("autocannon",)))[Act.TERTIARY] > 0
@@ -108,7 +108,7 @@ def test_weapons_are_fired_by_name_and_straight_ones_when_aimed():
     assert first_action(duel(facing_deg=90), Step(fire=("autocannon",), face=(10, 30)))[Act.TERTIARY] > 0
 
 
-def test_jets_emitters_and_whom_it_prefers():
+def test_jets_emitters_and_target_preference():
     assert first_action(duel("scout"), Step(jets=0.5))[Act.VERTICAL] == 0.5
     for emit, value in (("", -1.0), ("ecm", 0.25), ("eccm", 1.0)):
         assert first_action(duel("scout"), Step(emit=emit))[Act.SECONDARY] == value

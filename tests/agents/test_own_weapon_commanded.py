@@ -1,4 +1,4 @@
-"""Commanders fire a weapon that they never heard of, by what its row says."""
+"""Scripted commanders fire a new weapon of the catalog, according to its row."""
 
 import pytest
 from deciding import decide

@@ -1,4 +1,4 @@
-"""Populations are data: three that share nobody, each commander by its hash, the test one out of reach of trainings."""
+"""Populations are data: three disjoint ones, commanders by hash, and a test population that training may not use."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ SPLITS = ("train", "validation", "test")
 FAMILY = [task for task in echelon.tasks().values() if task.strangers is not None]
 
 
-def test_every_commander_is_the_one_whose_hash_the_table_tells():
+def test_commander_hashes_match_the_table():
     rows = json.loads(populations.TABLE.read_text())
     assert len(rows) == len(strangers()), "each name once"
     for name, one in strangers().items():
@@ -34,14 +34,14 @@ def test_every_commander_is_the_one_whose_hash_the_table_tells():
     assert {f"style:{name}" for name in STYLES} <= set(names_in("test", OPPONENT)) & set(names_in("test", PARTNER))
 
 
-def test_a_hash_tells_what_a_commander_has():
+def test_hash_depends_on_abilities():
     assert len({scripted_hash(f"style:{name}") for name in STYLES}) == len(STYLES)
     assert scripted_hash("hard") == scripted_hash("heuristic:hard") != scripted_hash("expert")
     assert scripted_hash("trained:quick") is None and scripted_hash("style:dancer") is None
 
 
-def test_tasks_of_protocol_2_meet_the_populations_of_today():
-    """Else `python docs/tasks.py` gives them successors."""
+def test_protocol_2_tasks_use_the_current_populations():
+    """If this fails, `python docs/tasks.py` creates new versions of the tasks."""
     names = {echelon.latest(task.name.rpartition("-v")[0]) for task in FAMILY}
     assert len(names) == 3
     for task in map(echelon.tasks().__getitem__, names):
@@ -53,7 +53,7 @@ def test_tasks_of_protocol_2_meet_the_populations_of_today():
 
 
 def test_a_new_row_of_the_table_gives_a_task_a_successor(monkeypatch):
-    """As a population that was trained apart comes in: one row, one file, and `python docs/tasks.py`."""
+    """A population trained elsewhere is added by one row, one file, and `python docs/tasks.py`."""
     import importlib.util
     from pathlib import Path
 
@@ -87,8 +87,8 @@ def test_splits_share_no_team_no_map_and_no_seed(task):
     assert len(set.union(*maps)) == 6
 
 
-def test_a_training_against_weights_of_the_test_population_takes_allow_test(tmp_path, monkeypatch):
-    """Under whatever name."""
+def test_training_against_the_test_population_requires_allow_test(tmp_path, monkeypatch):
+    """The check works under any name of the weights."""
     path = checkpoint_of(tmp_path, 1)
     config = dataclasses.replace(TrainConfig.quick(), env=BRIEF, opponent=str(path))
     check_opponents(config, torch.device("cpu"))
@@ -112,7 +112,7 @@ def test_a_training_against_weights_of_the_test_population_takes_allow_test(tmp_
         ),
     ],
 )
-def test_populations_that_are_none_are_refused(change, message):
+def test_invalid_population_is_rejected(change, message):
     own = FAMILY[0].strangers
     with pytest.raises(ConfigError, match=message):
         if change.keys() & {"rosters", "opponents"}:
@@ -120,9 +120,9 @@ def test_populations_that_are_none_are_refused(change, message):
         dataclasses.replace(own, **change)
 
 
-def test_a_task_without_protocol_2_says_so():
+def test_task_without_protocol_2_is_rejected():
     plain: Task = echelon.tasks()[echelon.latest("small-5v5")]
-    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be a task with protocol 2"):
+    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be one with protocol 2"):
         plain.battle("test")
     with pytest.raises(ConfigError, match=r"roster must be 0\.\.2, got 3"):
         FAMILY[0].battle("test", 3)

@@ -1,4 +1,4 @@
-"""Scripted commanders that fight in ways of their own."""
+"""Scripted commanders with a fighting style of their own."""
 
 import dataclasses
 import itertools
@@ -34,7 +34,7 @@ def test_each_scripted_style_plays(name):
     assert found.results["heuristic:hard"].outcomes == again.results["heuristic:hard"].outcomes
 
 
-def test_a_style_that_nobody_knows_is_refused():
+def test_unknown_style_is_rejected():
     with pytest.raises(ConfigError, match=r"^a style must be one of rusher, sniper, .*, got 'dancer'$"):
         policy_of("style:dancer", BRIEF, CPU)
     assert Heuristic(BRIEF, dataclasses.replace(HARD, pull=2.0)).tier.pull == 2.0
@@ -45,15 +45,15 @@ def test_a_style_that_nobody_knows_is_refused():
     {"curriculum": CurriculumConfig(opponents=("heuristic:easy", "style:turtle"))},
     {"evaluation": EvalConfig(tiers=("style:jammer",))},
 ])  # fmt: skip
-def test_training_against_one_takes_allow_test(change):
-    with pytest.raises(ConfigError, match=r"none from the test population .*or --allow-test, got 'style:"):
+def test_training_against_a_test_style_requires_allow_test(change):
+    with pytest.raises(ConfigError, match=r"others than the test population's .*unless --allow-test, got 'style:"):
         dataclasses.replace(TrainConfig.quick(), **change)
     assert dataclasses.replace(TrainConfig.quick(), allow_test=True, **change).allow_test
 
 
 @pytest.mark.long
-def test_scripted_styles_are_further_from_every_tier_than_neighbouring_tiers_are():
-    """Than those are on the average; and the scale of each measure is the spread that all of them have."""
+def test_styles_differ_more_from_tiers_than_neighbouring_tiers_differ():
+    """The scale of each measure is its standard deviation over all scripted commanders."""
     tiers = {name: echelon.style(name, device="cpu") for name in TIERS}
     styles = {name: echelon.style(f"style:{name}", device="cpu") for name in STYLES}
     neighbours = statistics.mean(one.distance(other) for one, other in itertools.pairwise(tiers.values()))

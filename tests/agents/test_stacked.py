@@ -1,4 +1,4 @@
-"""Networks that decide together."""
+"""Networks that run together over stacked weights."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 
 def decided(monkeypatch, is_kept: bool) -> tuple[torch.Tensor, int]:
-    """`loc` of four teams of two networks, and how often a decision works out what depends on weights alone."""
+    """Return `loc` of four teams of two networks, and how often constants were computed per decision."""
     config, calls = EnvConfig.small(), []
     if not is_kept:
         monkeypatch.setattr(stacked, "with_constants", torch.nn.Module.state_dict)
@@ -31,13 +31,13 @@ def decided(monkeypatch, is_kept: bool) -> tuple[torch.Tensor, int]:
     monkeypatch.setattr(GridEncoder, "constants", lambda self: (calls.append(self), constants(self))[1])
     td = EchelonEnv(config, 2, "cpu", seed=1, backend="eager").reset()
     join, telemetry = (lambda blue, red: torch.cat((blue, red))), torch.cat([td["telemetry"]] * 2)
-    observation = TeamObservation.shown(td, join, telemetry, None)
+    observation = TeamObservation.from_groups(td, join, telemetry, None)
     with torch.inference_mode():
         loc, _ = teams.distribution(observation)
     return loc, len(calls)
 
 
-def test_what_depends_on_weights_alone_is_computed_once(monkeypatch):
+def test_constants_of_weights_are_computed_once(monkeypatch):
     with monkeypatch.context() as context:
         expected, times = decided(context, is_kept=False)
         assert times == 2, "the maps about mechs, and telemetry"

@@ -1,4 +1,4 @@
-"""Packmates fight together, jam, and blind whom they cannot answer."""
+"""Team play: shared targets, jamming, and smoke on enemies out of reach."""
 
 import math
 
@@ -12,19 +12,19 @@ from echelon.rules.actions import CONTROLS, Act
 
 
 def two_targets():
-    """A medium between two heavies ahead of it, the first a little nearer; a packmate stands behind it."""
+    """Return a medium with two heavies ahead, the first a little nearer, and a packmate behind it."""
     scene = battle(("medium", "medium"), ("heavy", "heavy"))
     scene.place(0, 10.5, 20.5).place(1, 6.0, 20.5)
     return scene.place(2, 18.5, 22.5, yaw=math.pi).place(3, 19.0, 18.5, yaw=math.pi)
 
 
-def test_prefers_the_hurt():
+def test_damaged_target_is_preferred():
     assert preferred(decide(two_targets(), tier="hard")[0]) == 0
     assert preferred(decide(two_targets().set(3, hp=60.0), tier="hard")[0]) == 1
     assert preferred(decide(two_targets().set(3, hp=60.0), tier="normal")[0]) == 0
 
 
-def test_prefers_whom_a_packmate_calls():
+def test_target_called_by_a_packmate_is_preferred():
     scene = two_targets()
     act, after = decide(scene, mech=1, tier="expert")
     assert act[CONTROLS] == 1 and after["target_at"].tolist() == [18.5, 22.5]
@@ -33,7 +33,7 @@ def test_prefers_whom_a_packmate_calls():
     assert preferred(decide(scene, tier="hard")[0]) == 0
 
 
-def test_stays_with_its_target():
+def test_last_target_is_kept():
     scene = two_targets()
     assert preferred(decide(scene, tier="expert")[0]) == 0
     # Both numbers of `target_at` are set alike: mech 3 stands where it was seen.
@@ -41,7 +41,7 @@ def test_stays_with_its_target():
     assert preferred(decide(scene, tier="expert", target_at=18.5)[0]) == 1
 
 
-def test_what_is_said_is_understood():
+def test_message_decodes_to_what_was_encoded():
     view = view_of(two_targets())
     target = aim_at(view.contacts, torch.zeros(1, 4, dtype=torch.int64))
     radio = Radio(torch.tensor([40.0, 40.0]), 8)
@@ -53,7 +53,7 @@ def test_what_is_said_is_understood():
     assert (mute.say(target, place) == 0).all() and not mute.decode_messages(torch.ones(1, 4, 5, 2) * 0).engaged.any()
 
 
-def test_a_scout_jams_enemies_that_are_near():
+def test_scout_jams_near_enemies():
     near, far = duel(20.0, "scout", "heavy"), duel(8.0, "scout", "heavy").place(0, 1.0, 1.0).place(1, 38.0, 38.0)
     trigger = decide(near, tier="expert")[0][Act.SECONDARY]
     assert 0 < trigger <= 0.5
@@ -61,7 +61,7 @@ def test_a_scout_jams_enemies_that_are_near():
     assert decide(near, tier="hard")[0][Act.SECONDARY] < 0
 
 
-def test_a_jammed_scout_clears_its_teams_sensors_for_a_while():
+def test_jammed_scout_clears_its_teams_sensors_for_a_while():
     scene = duel(10.0, "scout", "scout")
     orders = scene.orders((1, Act.SECONDARY, 0.25))
     act, after = decide(scene, tier="expert", orders=orders)
@@ -72,7 +72,7 @@ def test_a_jammed_scout_clears_its_teams_sensors_for_a_while():
     assert 0 < act[Act.SECONDARY] <= 0.5
 
 
-def test_smoke_blinds_whom_it_cannot_answer():
+def test_smoke_is_fired_at_targets_out_of_reach():
     beyond = duel(15.0, "medium", "heavy")
     assert decide(beyond, tier="expert")[0][Act.SPECIAL] < 0  # not shot at
     beyond.set(0, under_fire=10)
@@ -82,7 +82,7 @@ def test_smoke_blinds_whom_it_cannot_answer():
     assert decide(duel(15.0).set(0, under_fire=10), tier="expert")[0][Act.SPECIAL] < 0  # keeps its missiles
 
 
-def test_the_frail_hide_when_hurt():
+def test_damaged_light_mech_hides_behind_smoke():
     scout = duel(8.0, "scout", "heavy").set(0, under_fire=10)
     assert decide(scout, tier="expert")[0][Act.SPECIAL] < 0
     assert decide(scout.set(0, hp=30.0), tier="expert")[0][Act.SPECIAL] > 0

@@ -1,4 +1,4 @@
-"""How an arena computes, and the contenders that play in it."""
+"""Settings of arenas, and contenders."""
 
 import dataclasses
 
@@ -41,7 +41,7 @@ def test_match_of_fewer_battles_than_a_batch_makes_the_batch_smaller():
     assert (settings.of_match(20).batch, settings.of_match(20).battles) == (8, 20)
 
 
-def test_arena_decides_what_settings_leave_open(monkeypatch):
+def test_arena_resolves_default_settings(monkeypatch):
     monkeypatch.setattr(
         arena_config, "is_worth_compiling", lambda *work: work == (CPU, 4, 9, BRIEF.rules.max_decisions)
     )
@@ -63,7 +63,7 @@ def test_device_in_place_of_settings_is_refused():
             make()
 
 
-def test_run_of_training_says_how_it_is_evaluated():
+def test_evaluation_settings_come_from_the_training_config():
     run = dataclasses.replace(TrainConfig.quick(), cuda_graphs="off", evaluation=EvalConfig(compiled="on"))
     settings = ArenaConfig.of_run(run, CPU)
     assert (settings.compiled, settings.cuda_graph, settings.precision) == (True, False, "auto")

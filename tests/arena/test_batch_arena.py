@@ -1,4 +1,4 @@
-"""Battles between any policies in batches: the same whatever the batch and whoever else fights in it (R15, R16)."""
+"""Batches of battles between any policies: results do not depend on the batch (R15, R16)."""
 
 import dataclasses
 import functools
@@ -37,7 +37,7 @@ def stacked(policies, slots, compute=torch.float32, compiled=False) -> StackedPo
     return StackedPolicies(StackedForward(policies[0], CPU, compute, compiled), policies, slots, 5)
 
 
-def test_blocks_are_filled_in_a_tournament_of_many():
+def test_blocks_are_full_in_a_large_tournament():
     ids = [str(number) * 64 for number in range(10)]
     battles = round_robin(ids, period_seeds(1, 3))
     blocks, needed = 0, 0
@@ -58,7 +58,7 @@ def test_a_slot_keeps_its_place_in_its_block():
 
 
 def seen_by(battles: int, seed: int) -> TeamObservation:
-    """What teams of a real battle observe, and noise."""
+    """Return the observation of the teams in a real battle, with noise."""
     env = EchelonEnv(BRIEF, battles, device="cpu", seed=seed)
     now = env.rollout(3)[:, -1]
     streams = {name: now["blue", "observation", name] for name in STREAMS}
@@ -128,8 +128,8 @@ def test_a_battle_is_the_same_in_every_batch():
     assert [result for batch in parted for result in batch.results] == together
 
 
-def test_batches_that_are_filled_up_and_chunks_change_nothing(monkeypatch):
-    """What a compiled arena does to keep its shapes, uncompiled."""
+def test_padding_and_chunks_do_not_change_results(monkeypatch):
+    """The arena pads and chunks as a compiled one, but runs uncompiled."""
     battles = round_robin(list(POLICIES), [1, 2])
     expected = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU)).play(battles).results
     arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=20))
@@ -138,8 +138,8 @@ def test_batches_that_are_filled_up_and_chunks_change_nothing(monkeypatch):
     assert [result for batch in arena.play_all(battles) for result in batch.results] == expected
 
 
-def test_a_policy_that_decides_by_itself_is_given_all_that_a_team_observes():
-    """A module that no arena can stack: it reads the map, the living and its own memory."""
+def test_unstacked_policy_receives_the_full_observation():
+    """A module that is not stacked reads the map, the mask and its own memory."""
     seen = []
 
     class Watcher(Heuristic):
@@ -152,7 +152,7 @@ def test_a_policy_that_decides_by_itself_is_given_all_that_a_team_observes():
     assert set(seen) == {((3, 5, 16, 16), torch.bool, (3, 5, 1))}
 
 
-def test_every_bit_of_a_state_is_in_its_hash():
+def test_state_hash_covers_every_bit():
     env = EchelonEnv(BRIEF, 3, "cpu", seed=5)
     env.rollout(2)
     whole = state_hash(env.state)
@@ -167,7 +167,7 @@ def test_every_bit_of_a_state_is_in_its_hash():
 
 
 class Watcher(Heuristic):
-    """Notes in which modes it is asked."""
+    """Records the modes in which it is called."""
 
     modes: ClassVar[set[tuple[bool, bool]]] = set()
 
@@ -193,7 +193,7 @@ def test_a_policy_on_another_gpu_is_on_another_device():
 
 
 @pytest.mark.requirement("R13")
-def test_what_cannot_fight_is_refused_by_name():
+def test_invalid_policy_is_rejected_by_name():
     def fight(policy):
         return BatchArena(SHORT, lambda _: policy, ArenaConfig(CPU)).play([Battle("a", "b", 0)])
 
@@ -214,7 +214,7 @@ def test_what_cannot_fight_is_refused_by_name():
 
 @pytest.mark.long
 def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatch):
-    """However many battles a batch holds and however they are shared out: a ninth shape ended the run once."""
+    """The number of graphs does not depend on batch sizes: a ninth shape once ended a run."""
     monkeypatch.setattr("echelon.env.engine.fused", lambda function, _: function)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.5))
     policies = {f"{n}": policy_of(n, TINY if n % 3 else WIDER) for n in range(50)}
@@ -231,16 +231,16 @@ def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatc
     assert counters["stats"]["unique_graphs"] == 2 and arena._env.num_envs == 40
 
 
-def test_places_beyond_the_first_batch_are_not_recorded():
+def test_only_battles_of_the_first_batch_are_recorded():
     arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=2))
     recorder = Recorder([1, 2, 3])
     list(arena.play_all([Battle("one", "two", seed) for seed in range(4)], recorder))
     assert recorder.battles == [1] and len(recorder.finish(["one"], ["two"]).battles) == 1
-    with pytest.raises(ConfigError, match="battles to record must be below 2, those of the batch, got 'none'"):
+    with pytest.raises(ConfigError, match="battles to record must be below 2, the batch size, got 'none'"):
         arena.play([Battle("one", "two", 0), Battle("two", "one", 0)], Recorder([2]))
 
 
-def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
+def test_subclass_is_not_stacked_and_policies_stay_unchanged():
     class Mute(ActorCritic):
         def forward(self, team):
             called.append(team.shape)
@@ -258,8 +258,8 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
 
 
 @pytest.mark.requirement("R14")
-def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
-    """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
+def test_match_copies_to_the_host_every_16_decisions(monkeypatch):
+    """The battles run in the form of a GPU; on a CPU, hashes and restarts select the ended battles."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.8, decision_repeat=1))
@@ -297,7 +297,7 @@ def test_progress_adds_up_to_the_battles(battles):
     assert len(told) >= 2 * -(-battles // 4), "within a batch too"
 
 
-def test_battles_that_still_run_go_on_alone_as_they_would_have(monkeypatch):
+def test_narrowed_batch_continues_bit_identically(monkeypatch):
     battles, stepped, begin = round_robin(list(POLICIES), [1, 2]), [], batch_arena.MatchBatch.begin
 
     def begun_at_times(batch):

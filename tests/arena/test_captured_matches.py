@@ -1,4 +1,4 @@
-"""Decisions of a match as CUDA graphs, seen on a CPU: `tests/graphs.py` stands in for torch's own."""
+"""Decisions of a match as CUDA graphs, tested on a CPU: `tests/graphs.py` replaces torch's graphs."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ BATTLES = [Battle(*pair, 7) for pair in (("one", "two"), ("wide", "script"), ("s
 
 @pytest.fixture
 def decided(monkeypatch):
-    """What the host decides: a list of the decisions. Everything runs in the form of a GPU."""
+    """Count the decisions that run on the host. Everything runs in the form of a GPU."""
     dense_forms(monkeypatch)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     decide, calls = MatchBatch._decide, []
@@ -45,7 +45,7 @@ def decided(monkeypatch):
 
 
 @pytest.mark.parametrize("matches", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_a_captured_match_is_the_match(decided, monkeypatch, matches):
+def test_captured_match_equals_eager_match(decided, monkeypatch, matches):
     called = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=4)).play(BATTLES).results
     assert len(decided) == 5
     counted, arena = (
@@ -60,7 +60,7 @@ def test_a_captured_match_is_the_match(decided, monkeypatch, matches):
     assert (counted.captures, counted.replays) == (matches, matches * 3)
 
 
-def test_in_place_and_called_on_a_device_without_graphs(decided):
+def test_memory_is_updated_in_place_without_graphs(decided):
     called, in_place = (
         BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, cuda_graph=graph)).play(BATTLES).results
         for graph in (False, True)
@@ -68,7 +68,7 @@ def test_in_place_and_called_on_a_device_without_graphs(decided):
     assert called == in_place
 
 
-def test_what_is_recorded_or_does_not_tell_what_it_depends_on_is_called(decided, monkeypatch):
+def test_recorded_batches_and_policies_without_graph_key_are_not_captured(decided, monkeypatch):
     counted = simulate(monkeypatch)
     heuristic = POLICIES["script"]
     known = {**POLICIES, "script": lambda team: heuristic(team)}
@@ -81,13 +81,13 @@ def test_what_is_recorded_or_does_not_tell_what_it_depends_on_is_called(decided,
     assert len(decided) == 10 and counted.captures == 0
 
 
-def test_a_cpu_plays_as_ever_by_default():
+def test_cpu_does_not_capture_by_default():
     arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=COMPILED_FROM))
     settings = arena.settings
     assert (arena.compute, settings.compiled, settings.cuda_graph) == (torch.float32, False, False)
 
 
-def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
+def test_gpu_uses_bf16_and_compiles_long_matches(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     assert definite_precision("auto", GPU) == "bf16" and definite_precision("fp32", GPU) == "fp32"
     assert definite_precision("auto", CPU) == "fp32"
@@ -122,7 +122,7 @@ def test_compiled_graphs_save_time_in_each_batch_and_battle():
     assert saved_s(257, 256, 100) == pytest.approx(100 * (2 * 0.027 + 257 * 21e-6))
 
 
-def test_match_tells_the_arena_how_many_battles_it_has(monkeypatch):
+def test_match_passes_its_length_to_the_arena(monkeypatch):
     asked = []
     monkeypatch.setattr(arena_config, "is_worth_compiling", lambda *work: bool(asked.append(work)))
     Match(("x", POLICIES["script"]), {"y": POLICIES["script"]}, SHORT, 6, ArenaConfig(CPU, batch=4))
@@ -140,7 +140,7 @@ def test_match_tells_the_arena_how_many_battles_it_has(monkeypatch):
         ({"evaluation": EvalConfig(compiled="off")}, (False, None)),
     ],
 )
-def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, changes, own):
+def test_evaluations_use_the_settings_of_the_run(tmp_path, monkeypatch, changes, own):
     made = []
     monkeypatch.setattr(evaluator, "BatchArena", lambda env, policies, settings: made.append(settings))
     config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", "precision": "bf16", **changes})
@@ -150,7 +150,7 @@ def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, ch
     assert made[1].compiled is False
 
 
-def test_a_graph_of_a_commander_decides_for_more_teams_than_it_commands():
+def test_commander_graph_is_padded_to_a_fixed_number_of_teams():
     policy, slots = POLICIES["script"], [TeamSeat(row, row) for row in (4, 1, 2)]
     plain, padded = SeatedPolicy(policy, slots, 5, CPU), SeatedPolicy(policy, slots, 5, CPU, policy, teams=6)
     for seed in range(3):
@@ -160,7 +160,7 @@ def test_a_graph_of_a_commander_decides_for_more_teams_than_it_commands():
     assert len(padded.decided) == 6 and len(padded.rows) == 3 == len(plain.decided)
 
 
-def test_a_compiled_commander_is_made_once_a_name(monkeypatch):
+def test_compiled_commander_is_cached_by_name(monkeypatch):
     made = []
 
     def compiled_heuristic(commander, device):

@@ -1,4 +1,4 @@
-"""`evaluate`: any policy at a task, the same figures every time."""
+"""`evaluate`: any policy on a task, with reproducible results."""
 
 import dataclasses
 import json
@@ -55,7 +55,7 @@ def test_a_commander_by_name_plays_the_protocol():
 
 
 @pytest.mark.requirement("R30")
-def test_figures_are_those_of_the_battles():
+def test_figures_match_the_battles():
     found = evaluate("heuristic:hard", TASK, device="cpu")
     told = json.loads(json.dumps(found.as_json()))
     setup = {name: told["versions"][name] for name in ("precision", "compiled", "captured")}
@@ -71,7 +71,7 @@ def test_figures_are_those_of_the_battles():
     assert str(found).startswith("| tests/brief-v1 | heuristic:hard | ") and "by_side" not in told
 
 
-def test_roles_of_unequal_teams_are_told_apart():
+def test_unequal_teams_have_results_by_side():
     task = dataclasses.replace(TASK, config=dataclasses.replace(BRIEF, blue=("light",), red=("heavy", "heavy")))
     (row, _) = evaluate("heuristic:hard", task, device="cpu").rows()
     assert row["win_rate"] == (row["win_rate_blue"] + row["win_rate_red"]) / 2
@@ -87,8 +87,8 @@ def test_a_longer_evaluation_begins_with_a_shorter_one():
     assert not chosen.by_protocol and hashes(chosen)["heuristic:easy"] == hashes(long)["heuristic:easy"][2:]
 
 
-def test_an_object_plays_as_the_name_does():
-    """The draws of a network depend on the seed alone."""
+def test_policy_object_plays_like_its_name():
+    """The samples of a network depend only on the seed."""
     commander = Heuristic(BRIEF, "hard")
     by_object = evaluate(commander, TASK, device="cpu")
     assert by_object.policy == POLICY and hashes(by_object) == hashes(evaluate("heuristic:hard", TASK, device="cpu"))
@@ -97,14 +97,14 @@ def test_an_object_plays_as_the_name_does():
 
 
 def of_torchrl():
-    """A TorchRL module with dropout, made for `echelon.mechs`, in training mode."""
+    """Return a TorchRL module with dropout for `echelon.mechs`, in training mode."""
     width = echelon.mechs(BRIEF, num_envs=1, device="cpu").observation_spec["observation"].shape[-1]
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(width, action_width(BRIEF.comm_dim)), nn.Dropout(0.5), nn.Tanh())
     return TensorDictModule(layers, ["observation"], ["action"])
 
 
-def test_a_module_of_torchrl_repeats_its_battles_and_draws_from_no_generator_of_the_user():
+def test_torchrl_module_is_reproducible_and_keeps_the_users_generator():
     policy, before = of_torchrl().eval(), torch.get_rng_state()
     first, again = (evaluate(policy, TASK) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), before)
@@ -112,8 +112,8 @@ def test_a_module_of_torchrl_repeats_its_battles_and_draws_from_no_generator_of_
 
 
 @pytest.mark.parametrize("make", [of_torchrl, lambda: policy_of(1).train()], ids=["torchrl", "echelon"])
-def test_a_network_in_training_mode_is_refused_and_left_as_it_was(make):
-    """Also one whose dropout alone is in that mode."""
+def test_network_in_training_mode_is_rejected_unchanged(make):
+    """This includes networks of which only the dropout is in that mode."""
     strangers = find_task("strangers/small-5v5-v1")
     partly = of_torchrl().eval()
     partly.module[1].train()
@@ -146,8 +146,8 @@ def test_a_split_chooses_maps_and_seeds():
     assert evaluate("heuristic:hard", own, ["heuristic:easy"], 2, device="cpu").split == "validation"
 
 
-def test_it_is_told_what_was_met_in_training(tmp_path):
-    """By a checkpoint that tells, one that does not, a scripted commander and an object."""
+def test_evaluation_reports_what_training_contained(tmp_path):
+    """The cases are checkpoints with and without provenance, a scripted commander and an object."""
     provenance = provenance_of(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
     rival = saved(tmp_path / "rival", 2)
     opponents = [*EASY, str(rival.path)]
@@ -174,17 +174,17 @@ def test_it_is_told_what_was_met_in_training(tmp_path):
     ("change", "error", "message"),
     [
         ({"split": "exam"}, ConfigError, "EnvConfig.split must be one of 'train', 'validation', 'test', None"),
-        ({"policy": "nobody"}, FileError, "nobody: expected a tier, heuristic"),
+        ({"policy": "missing"}, FileError, "missing: expected a tier, heuristic"),
         ({"policy": 5}, ConfigError, "policy must be a name, a path, a module or a callable on TensorDicts, got int"),
         ({"policy": lambda td: td}, ConfigError, "policy: the action of 2 battles, 2 mechs, 26 columns .* got none"),
         ({"task": "small"}, ConfigError, "task must be one of small-5v5-v"),
         ({"opponents": []}, ConfigError, "opponents must be a list of at least one name"),
         ({"opponents": "heuristic:easy"}, ConfigError, "opponents must be a list of at least one name"),
         ({"battles": 3}, ConfigError, "battles must be even and >= 2"),
-        ({"battles": 4, "seeds": [1]}, ConfigError, "battles must be 2, two for each of seeds, or absent, got 4"),
+        ({"battles": 4, "seeds": [1]}, ConfigError, "battles must be 2, two per seed, or absent, got 4"),
         ({"seeds": []}, ConfigError, "seeds must be a list of at least one seed"),
         ({"seeds": 3}, ConfigError, "seeds must be a list of at least one seed, got 3"),
-        ({"policy": len, "arena": object()}, ConfigError, "policy must be a name that the arena knows"),
+        ({"policy": len, "arena": object()}, ConfigError, "policy must be a name in the arena"),
         ({"policy": None}, ConfigError, "policy must be a name, a path, a module or a callable .* got NoneType"),
         ({"opponents": {"a": "path"}}, ConfigError, r"opponents\['a'\] must be a policy .*: in a list.* got 'path'"),
         ({"opponents": {"easy": None}}, ConfigError, r"opponents\['easy'\] must be a policy .* got None"),
@@ -195,12 +195,12 @@ def test_it_is_told_what_was_met_in_training(tmp_path):
         ({"compiled": "no"}, ConfigError, "compiled must be True, False or None, got 'no'"),
         ({"recorder": {}}, ConfigError, "recorder must be a Recorder, got {}"),
         ({"watch": {}}, ConfigError, r"watch must be a function of \(batches, battles, arena\), got {}"),
-        ({"watch": lambda *_: None}, ConfigError, "what watch returns must be the batches that it is given, got None"),
+        ({"watch": lambda *_: None}, ConfigError, "what watch returns must be the batches that it received, got None"),
         ({"arena": {}}, ConfigError, "arena must be a BatchArena, got {}"),
         ({"batch": 0}, ConfigError, "batch must be"),
     ],
 )
-def test_bad_input_is_one_line(change, error, message):
+def test_bad_input_raises_one_line(change, error, message):
     with pytest.raises(error, match=message) as told:
         evaluate(**{"policy": "heuristic:easy", "task": TASK, "device": "cpu"} | change)
     assert "\n" not in str(told.value)
@@ -209,7 +209,7 @@ def test_bad_input_is_one_line(change, error, message):
 @pytest.mark.long
 @pytest.mark.parametrize("name", [task.name for task in echelon.tasks().values() if task.is_playable])
 def test_every_task_is_played(name):
-    """Its evaluation's battles, to their end, from both sides."""
+    """The task's evaluation battles are played to their end, from both sides."""
     (result,) = evaluate("heuristic:expert", name, ["heuristic:trivial"], 2, device="cpu").results.values()
     config = find_task(name).evaluation_config
     assert all(0 < outcome.decisions <= config.rules.max_decisions for outcome in result.outcomes)

@@ -1,4 +1,4 @@
-"""The panel: the same battles against the same commanders all along a run."""
+"""The panel: the same battles against the same commanders during a run."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ def panel_of(policy: ActorCritic, folder) -> Evaluator:
 
 
 def judge(panel, iteration=0):
-    """As a run does it."""
+    """Evaluate as a run does."""
     scores = panel.evaluate()
     panel.update_best(scores, iteration)
     return scores
@@ -58,8 +58,8 @@ def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
         assert float(row["low"]) <= float(row["win_rate"]) <= float(row["high"])
 
 
-def test_no_task_and_no_certificate_plays_the_battles_that_choose_a_runs_best_policy():
-    """Each run of a shipped task, against the protocols of all of them and against a certificate of its battles."""
+def test_selection_battles_are_in_no_task_and_no_certificate():
+    """Runs of all shipped tasks are compared with all protocols and with a certificate of their battles."""
     tasks = [find_task(json.loads(line)["name"]) for line in TABLE.read_text().splitlines()]
     judging = {(task.evaluation_config.map_seed, task.protocol.seed) for task in tasks}
     for task in tasks:
@@ -70,7 +70,7 @@ def test_no_task_and_no_certificate_plays_the_battles_that_choose_a_runs_best_po
         assert chosen[0] not in {task.config.map_seed for task in tasks}
 
 
-def test_the_panel_names_any_commander_and_shows_its_name(tmp_path):
+def test_panel_accepts_any_commander_name(tmp_path):
     def opponent_of(name, env, device):
         return scripted("heuristic:trivial" if name == "mine:Commander" else name, env, device)
 
@@ -85,13 +85,13 @@ def test_the_panel_names_any_commander_and_shows_its_name(tmp_path):
     rivals = ["heuristic:easy", "mine:Commander", BEST]
     assert [row["rival"] for row in read_table(tmp_path / "evaluations.csv")] == rivals
     assert replay.battles[0].about["red"] == "mine:Commander"
-    for names, message in ((("nobody",), "a scripted commander must be .*, got 'nobody'"), ((BEST,), "got 'best'")):
+    for names, message in ((("missing",), "a scripted commander must be .*, got 'missing'"), ((BEST,), "got 'best'")):
         config = dataclasses.replace(config, evaluation=EvalConfig(tiers=names))
         with pytest.raises(ConfigError, match=message):
             Evaluator(policy, config, tmp_path)
 
 
-def test_what_both_teams_did_is_kept(tmp_path):
+def test_statistics_of_both_teams_are_written(tmp_path):
     torch.manual_seed(0)
     panel = panel_of(LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim)), tmp_path)
     scores = judge(panel)
@@ -116,7 +116,7 @@ def test_recorded_battles_are_those_of_the_evaluation(tmp_path):
         assert battle.about["outcome"]["score"] == pytest.approx(outcome.score, abs=1e-5)
 
 
-def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):
+def test_panel_opponents_share_seeds(tmp_path):
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     panel = panel_of(policy, tmp_path)
@@ -143,14 +143,14 @@ def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
 
 @dataclasses.dataclass
 class WinRate:
-    """What `update_best` reads of a score."""
+    """The part of a score that `update_best` reads."""
 
     win_rate: float
     rival: str = "heuristic:easy"
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
-def test_of_equal_policies_the_later_one_is_the_best(tmp_path, rate):
+def test_later_of_equal_policies_is_the_best(tmp_path, rate):
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     panel = panel_of(policy, tmp_path)
     scores = [WinRate(rate), WinRate(rate), WinRate(0.75, BEST)]
@@ -163,7 +163,7 @@ def test_of_equal_policies_the_later_one_is_the_best(tmp_path, rate):
     assert panel.best_iteration == 100
 
 
-def test_an_arena_fights_as_a_match_does():
+def test_evaluator_arena_equals_a_match():
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim)).eval()
     first, second = (play(policy, policy, BRIEF, 4, 3, ArenaConfig(CPU)) for _ in range(2))
@@ -171,7 +171,7 @@ def test_an_arena_fights_as_a_match_does():
 
 
 @pytest.mark.requirement("R7")
-def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
+def test_resumed_evaluator_keeps_the_best_and_drops_later_rows(tmp_path):
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     first = panel_of(policy, tmp_path)

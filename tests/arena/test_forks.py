@@ -1,4 +1,4 @@
-"""Forks of a recorded battle that change nothing are the battle, and counting goes on after a kill."""
+"""Forks of a recorded battle without changes are identical, and counting resumes after a kill."""
 
 import dataclasses
 
@@ -29,14 +29,14 @@ UNEQUAL = dataclasses.replace(BRIEF, red=BRIEF.red[:3])
 
 
 def recorded(blue, red, config, battles, seed):
-    """A replay of some battles of a match, as its file gives it back."""
+    """Return the replay of some battles of a match, read from its file."""
     match, recorder = named_match(blue, red, config, battles, ArenaConfig(CPU)), Recorder(range(battles))
     match.play(seed, recorder)
     return replay_of(recorder, blue, red)
 
 
 def assert_same(was: Battle, became: Battle):
-    """Every array of a battle but what critics said, which is no part of it, and all that is told of it."""
+    """Compare all arrays and metadata of two battles, except value estimates, which a replay cannot reproduce."""
     assert was.about == became.about
     for field in dataclasses.fields(Battle):
         one, other = getattr(was, field.name), getattr(became, field.name)
@@ -54,8 +54,8 @@ def assert_same(was: Battle, became: Battle):
     ],
     ids=["5v5", "5v3", *scenario_names()[:4]],
 )
-def test_forks_of_commanders_are_the_battle(config, battles, names):
-    """50 battles in all, each forked before its first decision, and every fourth later as well."""
+def test_unchanged_forks_of_scripted_battles_are_identical(config, battles, names):
+    """There are 50 battles, each forked before its first decision, and every fourth at a later one too."""
     replay = recorded(*names, config, battles, seed=7)
     for index, battle in enumerate(replay.battles):
         for at_s in (0.0, 1.0)[: 1 + (index % 4 == 0 and battle.decisions > 4)]:
@@ -64,8 +64,8 @@ def test_forks_of_commanders_are_the_battle(config, battles, names):
 
 @pytest.mark.long
 @pytest.mark.parametrize("config", [BRIEF, UNEQUAL], ids=["5v5", "5v3"])
-def test_forks_of_networks_are_the_battle(config, tmp_path):
-    """20 battles in all, of networks that remember, each forked at its beginning or a second later."""
+def test_unchanged_forks_of_network_battles_are_identical(config, tmp_path):
+    """There are 20 battles of networks with memory, forked at the start or a second later."""
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     names = [str(checkpoint_of(tmp_path / folder, seed)) for folder, seed in (("one", 1), ("two", 2))]
@@ -74,26 +74,24 @@ def test_forks_of_networks_are_the_battle(config, tmp_path):
         assert_same(*fork(replay, index, at_s=float(index % 2), device="cpu").battles)
 
 
-def test_a_replay_whose_commanders_nobody_knows_opens_and_says_so(tmp_path):
+def test_replay_with_unknown_commanders_opens_but_cannot_fork(tmp_path):
     replay = recorded("hard", "easy", BRIEF, 2, seed=1)
-    replay.battles[0].about["blue"] = "somebody"
-    save(replay, tmp_path / "somebody.echelon")
-    opened = read(tmp_path / "somebody.echelon")
-    words = r"^battle 1 cannot be forked, as its commanders play it again: somebody: expected a tier"
+    replay.battles[0].about["blue"] = "missing"
+    save(replay, tmp_path / "missing.echelon")
+    opened = read(tmp_path / "missing.echelon")
+    words = r"^battle 1 cannot be forked without its commanders: missing: expected a tier"
     with pytest.raises(FileError, match=words):
         fork(opened, at_s=0.0, device="cpu")
     with pytest.raises(FileError, match=words):
         whatif(opened, device="cpu")
     opened.battles[1].about["red"] = "human over heuristic:easy"
-    with pytest.raises(
-        FileError, match=r"^battle 2 must be with the orders of its commander, to be played again, got "
-    ):
+    with pytest.raises(FileError, match=r"^battle 2 must be recorded with the orders of its commander, got "):
         fork(opened, 1, at_s=0.0, device="cpu")
 
 
 @pytest.fixture(scope="module")
 def commanded(tmp_path_factory):
-    """A battle whose blue packs were commanded from outside every half second, as its file gives it back."""
+    """Return a battle whose blue packs received orders every half second, read from its file."""
     rules = dataclasses.replace(BRIEF.rules, max_episode_s=4.0)
     orders = CommandConfig(enabled=True, period=2, delay_s=0.75, drill_s=1.0)
     config, recorder = dataclasses.replace(BRIEF, command=orders, rules=rules), Recorder([1])
@@ -110,7 +108,7 @@ def commanded(tmp_path_factory):
     return path
 
 
-def test_a_battle_under_orders_is_played_again_with_them(commanded, tmp_path):
+def test_recorded_orders_are_replayed(commanded, tmp_path):
     replay = read(commanded)
     (battle,) = replay.battles
     assert battle.commands.shape == (8, 2, 18) and battle.commands[:, 0].any() and not battle.commands[:, 1].any()
@@ -118,17 +116,17 @@ def test_a_battle_under_orders_is_played_again_with_them(commanded, tmp_path):
         assert_same(*fork(replay, at_s=at_s, device="cpu").battles)
     was, became = fork(replay, at_s=1.5, red="hard", device="cpu").battles
     assert became.about["blue"] == was.about["blue"] and became.about["red"] == "heuristic:easy, then hard"
-    # The orders go on: those to blue's packs are given when they were.
+    # The fork repeats the recorded orders to blue's packs at their times.
     issued = [each.orders[:, 0, OrderField.ISSUED] for each in (was, became)]
     assert np.array_equal(*issued) and len(set(issued[0].tolist())) > 4
     write_page(replay, [rebuild(replay, battle)], tmp_path / "page.html")
     silent = dataclasses.replace(battle, commands=np.zeros_like(battle.commands))
-    with pytest.raises(FileError, match="played again must be"):
+    with pytest.raises(FileError, match="the replayed battle must be"):
         fork(Replay(replay.about, [silent]), at_s=3.5, device="cpu")
 
 
 def test_a_mech_may_follow_its_order(commanded):
-    """It walks to the place, by the way that its commander was shown; without an order the column is absent."""
+    """The mech walks along the path that its commander observes; without an order the column is absent."""
     was, became = fork(commanded, at_s=1.5, mech=1, intervention="follow_order", device="cpu").battles
     assert same_until(was, became, 7) and not same_until(was, became)
     moves = became.moves[7:, 1]
@@ -137,7 +135,7 @@ def test_a_mech_may_follow_its_order(commanded):
     found = whatif(commanded, at_s=1.5, **asked)
     assert set(found.mechs.keys()) == {"follow_order", "removed"}
     assert set(whatif(commanded, at_s=0.0, **asked).mechs.keys()) == {"removed"}
-    with pytest.raises(ConfigError, match=r"^intervention must be another where no orders are given, got "):
+    with pytest.raises(ConfigError, match=r"^intervention must be another one in battles without orders, got "):
         fork(recorded("hard", "easy", BRIEF, 2, seed=1), at_s=0.0, intervention="follow_order", device="cpu")
 
 
@@ -145,17 +143,15 @@ def same_until(one: Battle, other: Battle, moments: int | None = None) -> bool:
     return all(np.array_equal(getattr(one, name)[:moments], getattr(other, name)[:moments]) for name in ("pos", "hp"))
 
 
-def test_a_battle_that_differs_before_its_fork_is_refused():
+def test_battle_that_differs_before_its_fork_is_rejected():
     replay = recorded("hard", "easy", BRIEF, 2, seed=1)
     replay.battles[0].pos[3, 2, 0] += 1
-    with pytest.raises(
-        FileError, match=r"^pos of the battle played again must be as recorded in its first 4 decisions"
-    ):
+    with pytest.raises(FileError, match=r"^pos of the replayed battle must be as recorded in the first 4 decisions"):
         fork(replay, at_s=1.0, device="cpu")
 
 
 @pytest.mark.long
-def test_counting_goes_on_after_a_kill(tmp_path):
+def test_count_resumes_after_a_kill(tmp_path):
     log, seen = tmp_path / "whatif.log", []
     asked = {"blue": "hard", "red": "easy", "every": 4, "branches": 3, "at_s": 1.0, "interventions": ("removed",)}
     asked |= {"device": "cpu", "batch": 6}
@@ -169,7 +165,7 @@ def test_counting_goes_on_after_a_kill(tmp_path):
 
     with pytest.raises(Killed):
         whatif(BRIEF, **asked, log=log, on_progress=kill)
-    log.write_bytes(log.read_bytes() + b"bbr")  # a line that was not finished
+    log.write_bytes(log.read_bytes() + b"bbr")  # an unfinished line
     again = whatif(BRIEF, **asked, log=log, on_progress=lambda done, of: seen.append((done, of)))
     assert seen[0] == (12, 36) and seen[-1] == (36, 36)
     whole = whatif(BRIEF, **asked)
@@ -179,8 +175,8 @@ def test_counting_goes_on_after_a_kill(tmp_path):
     assert seen[0] == (0, 24), "another call begins anew"
 
 
-def test_what_each_death_cost():
-    """Whoever is whole again before its death changes what blue wins, and the table names each death once."""
+def test_cost_of_each_death():
+    """A repaired mech changes blue's win rate, and the table has each death once."""
     config = dataclasses.replace(BRIEF, rules=dataclasses.replace(BRIEF.rules, max_episode_s=16.0), map_pool=1)
     replay = recorded("hard", "easy", config, 2, seed=3)
     dead = replay.battles[0].deaths[:, 1].tolist()
@@ -193,7 +189,7 @@ def test_what_each_death_cost():
 
 @pytest.mark.parametrize("split", [None, "test"])
 def test_battle_of_an_evaluation_is_forked_on_its_own_maps(split):
-    """Evaluations are played on other maps than training: another `map_seed`, and seeds of a split."""
+    """Evaluations use other maps than training: another `map_seed`, and seeds of a split."""
     recorder, config = Recorder([0, 1]), dataclasses.replace(BRIEF, map_pool=2)
     task = echelon.Task("brief-v1", "brief battles", config, RULES_VERSION, MAP_MAKER_VERSION)
     options = {"opponents": ["heuristic:easy"], "battles": 2, "split": split}

@@ -36,7 +36,7 @@ WORLDS = {  # probability that both battles of a seed are won, that none is; mea
 
 
 def coverage(seeds: int, both: float, none: float) -> tuple[float, float]:
-    """Exact probability that the interval holds the true rate, and its mean width."""
+    """Return the exact probability that the interval contains the true rate, and its mean width."""
     one = max(0.0, 1 - both - none)
     truth, covered, width = both + one / 2, 0.0, 0.0
     for won in range(seeds + 1):
@@ -52,7 +52,7 @@ def coverage(seeds: int, both: float, none: float) -> tuple[float, float]:
 
 @pytest.mark.requirement("R30")
 @pytest.mark.parametrize("world", WORLDS)
-def test_ninety_five_of_a_hundred_hold_the_true_rate(world):
+def test_interval_covers_the_true_rate_in_95_percent(world):
     both, none, expected = WORLDS[world]
     covered, width = coverage(32, both, none)
     assert covered > 0.945 and abs(width - expected) < 1e-3
@@ -60,15 +60,15 @@ def test_ninety_five_of_a_hundred_hold_the_true_rate(world):
     assert coverage(8, both, none)[0] > 0.925
 
 
-def test_battles_that_both_sides_share_are_half_the_news():
-    """Each side wins one battle of each of 100 seeds; over 200 independent battles it would be 0.14 wide."""
+def test_one_win_per_seed_narrows_the_interval():
+    """Each side wins one battle of each of 100 seeds; over 200 independent battles the width would be 0.14."""
     low, high = win_rate_interval([0.5] * 100)
     assert abs(low - 0.4864) < 1e-4 and abs(high - 0.5136) < 1e-4
     low, high = win_rate_interval([1.0] * 50 + [0.0] * 50)
     assert abs(low - 0.4030) < 1e-4 and abs(high - 0.5970) < 1e-4
 
 
-def test_of_few_or_no_seeds_it_tells_little():
+def test_interval_of_few_seeds_is_wide():
     assert win_rate_interval([]) == (0.0, 1.0)
     low, high = win_rate_interval([1.0] * 3)
     assert 0.4 < low < 0.7 and high == 1.0
@@ -90,8 +90,8 @@ CHANGES = {  # in how many of 100 battles blue's share changes, by what
 
 @pytest.mark.parametrize("branches", [16, 32, 128])
 @pytest.mark.parametrize("change", CHANGES)
-def test_interval_of_a_change_holds_the_true_change(change, branches):
-    """By simulation with a fixed seed; without the adjustment 28 of 100 hold a change of one battle in 100."""
+def test_interval_of_a_change_covers_the_true_change(change, branches):
+    """Simulation with a fixed seed; without the adjustment 28 of 100 contain a change of one battle in 100."""
     values, chances = CHANGES[change]
     drawn = np.random.default_rng(0).choice(values, size=(4000, branches), p=chances)
     found = intervals(torch.from_numpy(drawn))

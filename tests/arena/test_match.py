@@ -1,4 +1,4 @@
-"""Matches: both sides of each seed, the same every time."""
+"""Matches: both sides of each seed, with reproducible results."""
 
 import dataclasses
 import json
@@ -54,8 +54,8 @@ def test_wins_follow_the_commander_across_sides():
 
 
 @pytest.mark.requirement("R30")
-def test_the_interval_counts_seeds_not_battles():
-    """A commander against itself: blue, say, wins whoever it is, so that each pair is one win and one loss."""
+def test_interval_is_over_seeds():
+    """A commander plays itself and blue always wins, so that each seed has one win and one loss."""
     mirror = result([Winner.BLUE] * 64)
     low, high = mirror.x_win_rate_95
     assert mirror.x_wins == 32 and 0.45 < low < 0.5 < high < 0.55
@@ -79,16 +79,16 @@ def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
 
 
 @pytest.mark.requirement("R16")
-def test_a_policy_acts_by_chance_and_the_seed_decides_which():
+def test_policy_samples_actions_from_the_seed():
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=3.0))
     torch.manual_seed(0)
     policy, rival = LSTMConfig(hidden=16).build(PolicySpecs(short.comm_dim)).eval(), Heuristic(short)
     before = torch.get_rng_state()
     first = play(policy, rival, short, 2, 3, ArenaConfig(CPU))
-    assert torch.equal(torch.get_rng_state(), before)  # the caller's own chance is left alone
+    assert torch.equal(torch.get_rng_state(), before)  # the caller's generator is unchanged
     torch.rand(5)
     assert play(policy, rival, short, 2, 3, ArenaConfig(CPU)).outcomes == first.outcomes
-    # Untrained, its mean action pulls no trigger or all of them; by chance it fires each weapon now and then.
+    # Untrained, its mean action pulls no trigger or all of them; sampled actions fire each weapon sometimes.
     shots = [
         first.outcomes[0].stats[0][i] for i, name in enumerate(STATS) if name in ("shots_autocannon", "shots_smoke")
     ]
@@ -96,8 +96,8 @@ def test_a_policy_acts_by_chance_and_the_seed_decides_which():
 
 
 @pytest.mark.requirement("R16")
-def test_the_first_battles_of_a_longer_match_are_those_of_a_shorter_one():
-    """Whoever else is met, and however many are fought side by side."""
+def test_longer_match_starts_with_the_shorter_one():
+    """The result does not depend on other opponents or the number of battles."""
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     x, y = policy_of(1), policy_of(2)
     two = play(x, y, short, 2, 3, ArenaConfig(CPU)).outcomes
@@ -114,7 +114,7 @@ def test_a_replay_names_the_sides_of_a_match():
 
 
 @pytest.mark.requirement("R12")
-def test_a_match_refuses_what_it_cannot_judge():
+def test_match_rejects_invalid_arguments():
     commander = Heuristic(BRIEF)
     with pytest.raises(ConfigError, match="battles must be even and >= 2"):
         play(commander, commander, BRIEF, 3, 0, ArenaConfig(CPU))
@@ -128,7 +128,7 @@ def test_commanders_come_from_names(tmp_path):
     with pytest.raises(ConfigError, match="a scripted commander must be heuristic:trivial"):
         resolve("heuristic:godlike").policy(BRIEF, CPU)
     with pytest.raises(FileError, match="expected a tier, heuristic"):
-        resolve(str(tmp_path / "nobody"))
+        resolve(str(tmp_path / "missing"))
     policies = []
     for width in (8, 12):
         policy = LSTMConfig(hidden=width, contact_width=4, body_width=8).build(PolicySpecs(8))
@@ -139,8 +139,8 @@ def test_commanders_come_from_names(tmp_path):
     assert play(*policies, short, 2, 0, ArenaConfig(CPU)).battles == 2
 
 
-def test_a_match_of_names_is_that_of_their_policies(tmp_path):
-    """In the battle that the trained one knows, unless another is given."""
+def test_match_of_names_equals_match_of_policies(tmp_path):
+    """The battle is the trained commander's, unless another config is given."""
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     policy = str(checkpoint_of(tmp_path, 1, env=short))
     match = named_match(policy, "heuristic:easy", None, 2, ArenaConfig(CPU))
@@ -153,8 +153,8 @@ def test_a_match_of_names_is_that_of_their_policies(tmp_path):
     assert named_match(policy, policy, given, 2, ArenaConfig(CPU)).arena.config == given
 
 
-def test_equal_weights_under_other_settings_are_met_under_their_names(tmp_path):
-    """A setting that changes no weight leaves the file of the policy, and so its id, as it is."""
+def test_equal_weights_with_other_settings_use_their_names(tmp_path):
+    """A setting that changes no weight does not change the policy's file, and so its id."""
     blind = dataclasses.replace(TINY, path_observed=False)
     x, y = (str(checkpoint_of(tmp_path / kind, 1, model)) for kind, model in (("sees", TINY), ("blind", blind)))
     assert resolve(x).id == resolve(y).id

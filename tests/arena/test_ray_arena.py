@@ -1,4 +1,4 @@
-"""Battles handed out to workers, without a cluster: workers that answer late, and what is asked of a command line."""
+"""Distribution of battles to workers, without a cluster: workers that finish late, and flags."""
 
 import sys
 import types
@@ -24,14 +24,14 @@ CPU = torch.device("cpu")
 
 
 class Box:
-    """What a cluster calls a value that was shared."""
+    """Stands in for Ray's reference of a shared value."""
 
     def __init__(self, value):
         self.value = value
 
 
 class LastFirst(RayTasks):
-    """Workers within this process; of several calls the last one ends first."""
+    """Workers in this process; of several calls the last one finishes first."""
 
     slots = 2
 
@@ -64,7 +64,7 @@ def policies():
 BATTLES = [Battle(*pair, seed) for seed in range(5) for pair in (("one", "hard"), ("hard", "one"))]
 
 
-def test_workers_that_end_in_any_order_give_the_results_of_one_process_in_order(workers, policies, tmp_path):
+def test_results_keep_their_order_for_any_worker_order(workers, policies, tmp_path):
     alone = BatchArena(BRIEF, policies.__getitem__, ArenaConfig(CPU, batch=10))
     arena = RayArena(BRIEF, policies.__getitem__, workers, ArenaConfig(CPU, batch=10))
     recorders = [Recorder([0, 2]) for _ in range(2)]
@@ -82,7 +82,7 @@ def test_workers_that_end_in_any_order_give_the_results_of_one_process_in_order(
     assert starts == [8, 6, 4, 2, 0] and workers.shared == shared, "policies are shared once"
 
 
-def test_an_evaluation_by_workers_is_that_of_one_process(workers):
+def test_evaluation_by_workers_equals_one_process(workers):
     task = Task("brief", "for a test", BRIEF, *current_versions(), BRIEF)
     own = policy_of(2)
     ours, theirs = (
@@ -109,12 +109,12 @@ def test_a_worker_of_another_version_is_refused_by_name():
         ({"ray_retries": -1}, "ray_retries must be "),
     ],
 )
-def test_what_a_task_may_use_has_limits(settings, message):
+def test_resources_of_a_task_are_limited(settings, message):
     with pytest.raises(ConfigError, match=message):
         RayArgs(**settings)
 
 
-def test_without_ray_the_extra_is_named(monkeypatch):
+def test_missing_ray_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with RayArgs().connected() as tasks:
         assert tasks is None
@@ -123,7 +123,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
         pass
 
 
-def test_an_address_where_nobody_answers_is_refused_at_once():
+def test_unreachable_address_is_rejected_at_once():
     pytest.importorskip("ray")
     told = r"--ray must be the address .*, got '127\.0\.0\.1:1': .*refused"
     with pytest.raises(ConfigError, match=told), RayArgs("127.0.0.1:1").connected():

@@ -1,4 +1,4 @@
-"""Names become commanders; a name is all that is needed of one's own."""
+"""Resolution of names to commanders, including a user's own."""
 
 import dataclasses
 import json
@@ -32,13 +32,13 @@ BRIEF = dataclasses.replace(EnvConfig.small(), map_pool=1, rules=RulesConfig(max
 
 @pytest.fixture
 def in_examples(monkeypatch):
-    """The current folder is that of the examples, which Python's path does not hold."""
+    """Change to the folder of the examples, which is not in Python's path."""
     monkeypatch.chdir(EXAMPLES)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place or ".").resolve() != EXAMPLES])
     monkeypatch.delitem(sys.modules, "charger", raising=False)
 
 
-def test_a_class_in_a_module_of_the_current_folder_is_a_commander(in_examples):
+def test_class_in_a_module_of_the_current_folder_resolves(in_examples):
     commander = resolve("charger:Charger")
     policy = commander.policy(BRIEF, CPU)
     assert commander.id == "charger:Charger" and commander.env is None and type(policy).__name__ == "Charger"
@@ -54,7 +54,7 @@ def test_a_class_in_a_module_of_the_current_folder_is_a_commander(in_examples):
 
 
 def test_a_tier_needs_no_prefix(tmp_path, monkeypatch):
-    """Where commanders are named, also where a folder has that name."""
+    """The rule applies to all names of commanders, even if a folder has that name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hard").mkdir()
     assert resolve("hard") == resolve("heuristic:hard") and resolve("heuristic").id == "heuristic:normal"
@@ -66,7 +66,7 @@ def test_a_tier_needs_no_prefix(tmp_path, monkeypatch):
     assert not store.find("easy").is_scripted, "an entry of that name goes before the tier"
 
 
-def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
+def test_custom_commander_plays_in_the_arena(in_examples, capsys, monkeypatch):
     monkeypatch.setitem(ENV_PRESETS, "small", lambda: BRIEF)
     play.Play("charger:Charger", "heuristic:trivial", battles=2, env="small", json=True).run()
     result = json.loads(capsys.readouterr().out)
@@ -76,7 +76,7 @@ def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("nobody.home:Charger", FileError, "nobody.home:Charger: no module nobody.home in .* or on Python's path"),
+        ("absent.home:Charger", FileError, "absent.home:Charger: no module absent.home in .* or on Python's path"),
         ("charger:Runner", ConfigError, "charger must have a class or function Runner, got None"),
         ("charger:PATH", ConfigError, "charger must have a class or function PATH, got slice"),
         (
@@ -86,14 +86,14 @@ def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
         ),
     ],
 )
-def test_what_a_name_lacks_is_one_line(in_examples, name, error, message):
+def test_unresolved_name_raises_one_line(in_examples, name, error, message):
     with pytest.raises(error, match=message) as caught:
         resolve(name).policy(BRIEF, CPU)
     assert "\n" not in str(caught.value)
 
 
 def test_a_path_is_taken_wherever_a_name_is(tmp_path, monkeypatch):
-    """Also one that reads as the name of a tier."""
+    """This includes a path that looks like the name of a tier."""
     monkeypatch.chdir(tmp_path)
     path = checkpoint_of(tmp_path, 1, env=BRIEF).rename("hard")
     name, protocol = "./hard", Protocol(battles=2, seed=9)
@@ -107,7 +107,7 @@ def test_a_path_is_taken_wherever_a_name_is(tmp_path, monkeypatch):
 
 
 class Unbuilt:
-    """A commander's class, which somebody passes in place of a commander."""
+    """A commander's class, passed instead of a commander."""
 
 
 @pytest.mark.parametrize("given", [Unbuilt, None, 3])
@@ -115,7 +115,7 @@ class Unbuilt:
     ("use", "message"),
     [
         (resolve, "a commander must be a name or the path of a folder, got "),
-        (lambda given: echelon.versus(BRIEF, given, 2, "cpu", 0), "opponent must be a name, a path or the policy of a"),
+        (lambda given: echelon.versus(BRIEF, given, 2, "cpu", 0), "opponent must be a name, a path or a team policy"),
         (lambda given: TrainConfig(opponent=given), r"TrainConfig\.opponent must be a str, got "),
         (
             lambda given: echelon.evaluate("heuristic", echelon.latest("small-5v5"), [given], 2),
@@ -123,11 +123,11 @@ class Unbuilt:
         ),
         (
             lambda given: Match(("x", given), {}, BRIEF, 2, ArenaConfig(CPU)),
-            "policy 'x' must be a TeamPolicy, no class nor name",
+            "policy 'x' must be a TeamPolicy, neither a class nor a name",
         ),
     ],
 )
-def test_what_is_neither_a_name_nor_a_policy_is_one_line(given, use, message):
+def test_invalid_policy_raises_one_line(given, use, message):
     with pytest.raises(ConfigError, match=message) as error:
         use(given)
     assert "\n" not in str(error.value)
@@ -138,7 +138,7 @@ def test_a_class_is_no_policy_to_evaluate():
         echelon.evaluate(Unbuilt, echelon.latest("small-5v5"), battles=2)
 
 
-def test_checkpoints_are_told_where_the_named_one_is_not(tmp_path):
+def test_missing_checkpoint_error_lists_existing_ones(tmp_path):
     kept = tmp_path / "run" / "checkpoints"
     kept.mkdir(parents=True)
     one = checkpoint_of(tmp_path, 1)
@@ -221,7 +221,7 @@ MISTAKES = {
 
 @pytest.fixture
 def faulty(monkeypatch, tmp_path):
-    """A module of commanders that each make one mistake."""
+    """Write a module of commanders with one mistake each."""
     (tmp_path / "faulty.py").write_text(FAULTY)
     monkeypatch.syspath_prepend(tmp_path)
     yield
@@ -229,20 +229,20 @@ def faulty(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_of_a_commander_is_one_line_before_any_battle(faulty, mistake):
+def test_faulty_commander_raises_one_line_before_any_battle(faulty, mistake):
     with pytest.raises(ConfigError, match=f"^faulty:{mistake}.*{MISTAKES[mistake]}") as caught:
         resolve(f"faulty:{mistake}").policy(BRIEF, CPU)
     assert "\n" not in str(caught.value)
 
 
-def test_what_a_module_fails_to_import_itself_stays_visible(monkeypatch, tmp_path):
+def test_import_error_inside_a_module_stays_visible(monkeypatch, tmp_path):
     (tmp_path / "needy.py").write_text("import not_installed_anywhere")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
         resolve("needy:Commander")
 
 
-def test_a_commander_is_built_with_the_same_weights_each_time_and_draws_nothing_of_the_caller(monkeypatch, tmp_path):
+def test_commander_has_reproducible_weights_and_keeps_the_callers_generator(monkeypatch, tmp_path):
     network = """
         import torch
 
@@ -272,6 +272,6 @@ def test_a_prefix_is_registered_and_named_among_the_forms(monkeypatch):
     with pytest.raises(
         FileError, match=r"a checkpoint or run folder, twin:TIER, or package.module:Commander, found none"
     ):
-        resolve("nobody")
+        resolve("missing")
     with pytest.raises(ConfigError, match=r"a resolver's prefix must be a word other than .*, got 'heuristic'"):
         register_resolver("heuristic", "heuristic:TIER", resolve)

@@ -1,4 +1,4 @@
-"""Teams that two policies share: each mech does what its own policy decides, whatever else is in the batch."""
+"""Teams shared by two policies: each mech follows its own policy, independent of the rest of the batch."""
 
 import dataclasses
 
@@ -37,14 +37,14 @@ def hashes(battles, batch=64, recorder=None):
     return [one.state_hash for played in arena.play_all(battles, recorder) for one in played.results]
 
 
-def test_a_team_that_two_equals_share_fights_as_that_of_one():
+def test_team_shared_by_equal_policies_plays_like_one():
     shared = [Battle("all hard", "easy", 1), Battle("easy", "all hard", 2)]
     assert hashes(shared) == hashes([Battle("hard", "easy", 1), Battle("easy", "hard", 2)])
     assert hashes([Battle("easy and expert", "hard", 1)]) != hashes([Battle("expert", "hard", 1)])
 
 
 def test_a_battle_is_the_same_alone_and_among_others():
-    """Scripted beside networks, networks of one architecture and of two, against each other."""
+    """The policies are scripted commanders and networks of one architecture and of two, against each other."""
     names = [name for name, each in KNOWN.items() if isinstance(each, SharedTeam)]
     battles = [Battle(x, y, seed) for seed, (x, y) in enumerate(zip(names, [*names[2:], "one", "hard"], strict=True))]
     together = hashes(battles)
@@ -73,11 +73,11 @@ def test_a_view_with_a_partner_plays_the_same_battles():
 
 
 @pytest.mark.parametrize("name", ["one and two", "one and easy"])
-def test_a_decision_reads_nothing_on_the_host(name):
+def test_decision_copies_nothing_to_the_host(name):
     arena = BatchArena(BRIEF, KNOWN.__getitem__, ArenaConfig(CPU, 2))
     batch = arena.make_batch(arena, [Battle(name, "hard", 1), Battle("hard", name, 2)], None)
     with torch.inference_mode():
-        now = batch.begin()
+        now = batch.reset_battles()
         batch._decide(now, 0)
         with HostReads() as counter:
             batch._decide(now, 1)

@@ -1,4 +1,4 @@
-"""Protocol 2: what its scores are, that its battles can be fought again, and that lies about them are found."""
+"""Protocol 2: scores, replays of its battles, and detection of false claims."""
 
 import copy
 import dataclasses
@@ -30,7 +30,7 @@ def one_piece_and_the_task(monkeypatch):
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
-    """A result that tells the truth, and the policy that it is of."""
+    """Return a correct result, and its policy."""
     home = tmp_path_factory.mktemp("strangers")
     with pytest.MonkeyPatch.context() as patch:
         play_one_piece(patch)
@@ -45,7 +45,7 @@ def written(folder, record):
 
 
 def ended(*won):
-    """Outcomes of battles, of which the policy won some; blue in the first of every two."""
+    """Return outcomes of battles, some won by the policy; it is blue in the first of every two."""
     sides = ("blue", "red")
     return [{"x_side": sides[at % 2], "winner": sides[(at + (not one)) % 2]} for at, one in enumerate(won)]
 
@@ -67,7 +67,7 @@ RUN = {
 }
 
 
-def test_scores_of_one_run_are_shares_of_battles_with_intervals_over_seeds():
+def test_scores_of_one_run_have_intervals_over_seeds():
     scores = scores_of([RUN])
     assert scores["unit"] == "seed" and scores["focal"]["value"] == 4 / 8
     assert scores["focal"]["by"]["a"]["value"] == 3 / 4 and scores["focal"]["by"]["b"]["value"] == 1 / 4
@@ -84,7 +84,7 @@ def test_scores_of_one_run_are_shares_of_battles_with_intervals_over_seeds():
     assert {("self_play_gap", "1 mine"), ("with_strangers", "beside q"), ("worst_case", "b")} <= told
 
 
-def test_several_runs_are_the_units_and_each_keeps_its_opponents():
+def test_several_runs_are_the_units_of_intervals():
     """The worst case of a sample is that of its runs together: one run loses to a, the other to b."""
 
     def run(a, b):
@@ -99,10 +99,10 @@ def test_several_runs_are_the_units_and_each_keeps_its_opponents():
     assert (scores["worst_case"]["value"], scores["worst_case"]["low"], scores["worst_case"]["high"]) == (0.5, 0.0, 0.5)
     assert scores["self_play_gap"]["value"] == 0.25
     alone = scores_of([run(0, 1)])
-    assert (alone["self_play_gap"]["low"], alone["self_play_gap"]["high"]) == (-1, 1), "of one seed nobody knows"
+    assert (alone["self_play_gap"]["low"], alone["self_play_gap"]["high"]) == (-1, 1), "one seed is too few"
 
 
-def test_partners_take_turns_with_the_seeds_and_opponents_meet_on_the_same():
+def test_partners_alternate_seeds_and_opponents_share_them():
     cases = cases_of(STRANGERS.test, 8, 2)
     assert len(cases) == 2 + 2 * 2 * 2 and [one.seeds for one in cases[:2]] == [(0, 1, 2, 3)] * 2
     beside = {(one.mine, one.partner, one.opponent): one.seeds for one in cases[2:]}
@@ -111,7 +111,7 @@ def test_partners_take_turns_with_the_seeds_and_opponents_meet_on_the_same():
         assert seeds == ((0,) if partner == "style:jammer" else (1,))
 
 
-def test_a_record_tells_every_battle(honest):
+def test_record_contains_every_battle(honest):
     found, policy = honest
     record = found.record
     (run,) = record["runs"]
@@ -133,13 +133,13 @@ def test_a_result_does_not_depend_on_batch_nor_on_further_runs(honest, tmp_path)
 
 
 @pytest.mark.parametrize("sample", [0, 5])
-def test_an_honest_result_is_true(honest, tmp_path, sample):
+def test_honest_result_is_valid(honest, tmp_path, sample):
     found, policy = honest
     result = echelon.verify(written(tmp_path, found.as_json()), str(policy), sample=sample, device="cpu", batch=7)
     assert result.bit_for_bit and result.is_sealed and result.battles == BATTLES
     assert result.replayed == (sample or BATTLES)
     assert result.unseen == (1 - 0.05 ** (1 / 5) if sample else 0)
-    assert f"true: {result.replayed} of {BATTLES} battles fought again ended the same, bit for bit" in str(result)
+    assert f"valid: {result.replayed} of {BATTLES} battles replayed, which are bit-identical" in str(result)
 
 
 def other_weights(told):
@@ -151,7 +151,7 @@ def other_seed(told):
 
 
 def trained_on_test(told):
-    """The weights met the rusher, the file says not."""
+    """The weights were trained against the rusher, but the file does not say so."""
     told["runs"][0]["met"]["strangers"]["style:rusher"] = "not met"
     told["runs"][0]["provenance"]["opponents"] = []
 
@@ -165,7 +165,7 @@ def other_rules(told):
 
 
 def edited_win(told):
-    """One battle more that was won, with scores that follow from it."""
+    """Claim one more win, with consistent scores."""
     every = [one for case in told["runs"][0]["cases"] for one in case["outcomes"]]
     lost = next(one for one in every if one["winner"] != one["x_side"])
     lost["winner"] = lost["x_side"]
@@ -197,7 +197,7 @@ def other_stranger(told):
 
 
 def other_sides(told):
-    """Whoever won was the policy."""
+    """Claim that the policy played the winner's side."""
     for one in told["runs"][0]["cases"][0]["outcomes"]:
         one["x_side"] = "red"
 
@@ -208,9 +208,9 @@ def more(told):
 
 LIES = {
     "edited win": (edited_win, r"result\.json: runs\[0\], \d, battle \d+\.winner is"),
-    "edited score": (edited_score, r"scores\.focal\.value is .* scores must be those of the battles"),
+    "edited score": (edited_score, r"scores\.focal\.value is .* expected the scores of the battles"),
     "narrower interval": (narrower, r"scores\.focal\.low is"),
-    "other seed": (other_seed, r"result\.json: seeds must be the sealed ones of the task"),
+    "other seed": (other_seed, r"result\.json: seeds must be the sealed seeds of the task"),
     "other weights": (other_weights, r"runs\[0\]\.id must be [0-9a-f]{64}, that of .*policy_1"),
     "fewer battles": (fewer_battles, r"runs\[0\]\.cases\[0\]\.outcomes must be 8 battles, got 6"),
     "fewer kinds of battles": (fewer_kinds, r"cases must be the 10 kinds of battles of the protocol, got '?9"),
@@ -224,7 +224,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_is_found(honest, tmp_path, lie):
+def test_false_claim_is_rejected(honest, tmp_path, lie):
     found, policy = honest
     told = copy.deepcopy(found.as_json())
     forge, says = LIES[lie]
@@ -234,22 +234,26 @@ def test_a_lie_is_found(honest, tmp_path, lie):
         echelon.verify(written(tmp_path, told), str(policy), sample=sample, device="cpu")
 
 
-def test_trained_on_test_is_told_by_the_weights(tmp_path):
-    """Said openly it is no figure of the task; denied it is a lie."""
+def test_training_on_the_test_population_is_detected(tmp_path):
+    """If declared, the result does not count for the task; if denied, it is rejected."""
     policy = fighter(tmp_path, 3, Provenance(opponents=("style:rusher",), partners=("self",)))
     found = evaluate_strangers(str(policy), TASK, device="cpu", pieces=0)
     assert found.record["runs"][0]["met"]["strangers"]["style:rusher"] == "met" and not found.is_sealed
     told = copy.deepcopy(found.as_json())
     result = echelon.verify(written(tmp_path, told), str(policy), sample=3, device="cpu")
-    assert result.met == ("style:rusher",) and not result.is_sealed and "has met style:rusher: no figure" in str(result)
+    assert (
+        result.met == ("style:rusher",)
+        and not result.is_sealed
+        and "does not count for the task: training contained style:rusher" in str(result)
+    )
     trained_on_test(told)
-    with pytest.raises(FileError, match=r"met and provenance must be what the weights tell of their training"):
+    with pytest.raises(FileError, match=r"met and provenance must be those in the policy's checkpoint"):
         echelon.verify(written(tmp_path, told), str(policy), sample=3, device="cpu")
 
 
 @pytest.mark.long
-def test_battles_of_other_weights_under_a_true_name_are_found_by_fighting(honest, tmp_path):
-    """Somebody judges a better policy and names a worse one."""
+def test_battles_of_other_weights_are_detected_by_replay(honest, tmp_path):
+    """The result is of a better policy than the one that is named."""
     _, policy = honest
     better = evaluate_strangers("heuristic:hard", TASK, device="cpu").as_json()
     own = {part: honest[0].record["runs"][0][part] for part in ("id", "policy", "provenance", "met")}
@@ -259,12 +263,14 @@ def test_battles_of_other_weights_under_a_true_name_are_found_by_fighting(honest
 
 
 @pytest.mark.long
-def test_what_ships_need_not_be_named_and_nothing_else_is_looked_up(honest, tmp_path):
+def test_only_shipped_policies_may_be_omitted(honest, tmp_path):
     scripted = evaluate_strangers("heuristic:hard", TASK, device="cpu", pieces=0)
     told = scripted.as_json()
     told["versions"] = {**told["versions"], "processor": "another", "torch": "1.0"}
     assert echelon.verify(written(tmp_path, told), device="cpu").bit_for_bit, "scripted battles, on every processor"
-    with pytest.raises(FileError, match=r"policies must be commanders that ship, or the policies named by --policy"):
+    with pytest.raises(
+        FileError, match=r"policies must be commanders that ship with Echelon, or policies given by --policy"
+    ):
         echelon.verify(written(tmp_path, honest[0].as_json()), device="cpu")
     told["runs"][0]["policy"] = "os:getcwd"
     with pytest.raises(FileError, match="policies must be commanders that ship"):
@@ -277,7 +283,7 @@ def test_on_another_kind_of_processor_wins_are_compared(honest, tmp_path):
     told = copy.deepcopy(found.as_json())
     told["versions"]["processor"] = "riscv RVV"
     result = echelon.verify(written(tmp_path, told), str(policy), sample=0, device="cpu")
-    assert not result.bit_for_bit and "won as often, within chance" in str(result)
+    assert not result.bit_for_bit and "agree in wins, within chance" in str(result)
     for one in (one for case in told["runs"][0]["cases"] for one in case["outcomes"]):
         one["winner"] = one["x_side"]
     told["scores"] = json.loads(json.dumps(scores_of(told["runs"])))
@@ -286,7 +292,7 @@ def test_on_another_kind_of_processor_wins_are_compared(honest, tmp_path):
     assert fisher_exact([[34, 0], [10, 24]]).pvalue < verify.CHANCE
 
 
-def test_a_module_of_torchrl_is_judged_and_checked(tmp_path):
+def test_torchrl_module_is_evaluated_and_verified(tmp_path):
     width = echelon.mechs(CONFIG, num_envs=1, device="cpu").observation_spec["observation"].shape[-1]
     torch.manual_seed(0)
     policy = TensorDictModule(nn.Sequential(nn.Linear(width, 26), nn.Tanh()), ["observation"], ["action"]).eval()
@@ -300,7 +306,7 @@ def test_a_module_of_torchrl_is_judged_and_checked(tmp_path):
         echelon.verify(written(tmp_path, found.as_json()), policy)
 
 
-def test_a_stranger_is_the_one_whose_hash_is_sealed(monkeypatch):
+def test_stranger_must_have_the_sealed_hash(monkeypatch):
     from echelon.agents import populations
 
     known = {**populations.strangers()}
@@ -317,21 +323,21 @@ def test_a_stranger_is_the_one_whose_hash_is_sealed(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"task": echelon.latest("small-5v5")}, "must be one of protocol 2"),
+        ({"task": echelon.latest("small-5v5")}, "must be one with protocol 2"),
         ({"split": "train"}, "split must be validation or test"),
         ({"battles": 3}, "battles must be even"),
         ({"beside": 20}, "beside must be at most 8"),
         ({"policy": []}, r"policy must be one, or a list of 1\.\.100"),
-        ({"policy": ["heuristic:hard", "hard"]}, "policy must be runs of different weights"),
+        ({"policy": ["heuristic:hard", "hard"]}, "policy must be runs with different weights"),
     ],
 )
-def test_bad_arguments_are_one_line(change, message):
+def test_bad_arguments_raise_one_line(change, message):
     with pytest.raises(ConfigError, match=message):
         evaluate_strangers(**{"policy": "heuristic:hard", "task": TASK, "device": "cpu", **change})
 
 
 @pytest.mark.long
-def test_validation_has_its_own_population_and_is_no_figure_of_the_task():
+def test_validation_split_does_not_count_for_the_task():
     found = evaluate_strangers("heuristic:hard", TASK, split="validation", pieces=0, device="cpu")
     assert list(found.scores["focal"]["by"]) == ["heuristic:expert"] and not found.record["by_protocol"]
     assert math.isfinite(found.scores["self_play_gap"]["value"])

@@ -1,4 +1,4 @@
-"""Styles: how a policy fights, as numbers."""
+"""Fighting styles as numbers."""
 
 import dataclasses
 import json
@@ -44,12 +44,12 @@ def test_a_distance_is_a_root_mean_square_of_scaled_differences():
     "change", [{"fingerprint": "g"}, {"seeds": (1,)}, {"response": {"hard": 0.5}}, {"numbers": {}}]
 )
 def test_styles_of_other_battles_are_not_compared(change):
-    with pytest.raises(ConfigError, match="the other style must be of the same battles of small"):
+    with pytest.raises(ConfigError, match="the other style must be measured in the same battles of small"):
         made().distance(dataclasses.replace(made(), **change))
 
 
 def views_of(env: EchelonEnv, near: float):
-    """What either team sees at its spawns, where red has come so much of the way to blue."""
+    """Return both teams' views at their spawns, with red moved by a share of the distance to blue."""
     now, world = env.reset(), env.config.world
     size = torch.tensor([world.size_x, world.size_y]).float()
     blue, red = (look(now[group], size, float(world.longest_side)) for group in ("blue", "red"))
@@ -57,8 +57,8 @@ def views_of(env: EchelonEnv, near: float):
     return blue, red
 
 
-def test_what_is_watched_is_that_of_the_mechs():
-    """Against arithmetic mech by mech, with one of them dead, and some too far to be in contact."""
+def test_watched_quantities_match_the_mechs():
+    """The reference is computed mech by mech, with one mech dead and some too far for contact."""
     views = views_of(EchelonEnv(SMALL, 2, CPU, seed=3), 0.42)
     views[0].hp[0, 0] = 0.0
     told = dict(zip(WATCHED, watched(*views, torch.ones(views[0].hp.shape))[0].tolist(), strict=True))
@@ -73,7 +73,7 @@ def test_what_is_watched_is_that_of_the_mechs():
     assert told["heat"] == pytest.approx(views[0].heat[0, 1:].sum().item())
 
 
-def test_who_walks_at_the_enemy_advances():
+def test_walking_towards_the_enemy_is_an_advance():
     blue, red = views_of(EchelonEnv(SMALL, 1, CPU, seed=3), 0.9)
     foe = red.position[:, None] - blue.position[:, :, None]
     towards = foe.gather(2, foe.norm(dim=-1).argmin(-1)[..., None, None].expand(-1, -1, 1, 2)).squeeze(2)
@@ -103,7 +103,7 @@ def test_the_same_seeds_give_the_same_style_in_batches_of_any_size():
     assert [line.split()[0] for line in str(found).splitlines()] == list(found.numbers)
 
 
-def test_figures_of_the_statistics_are_those_of_the_evaluation():
+def test_style_numbers_match_the_evaluation():
     found = echelon.style("hard", TASK, battles=4, device="cpu").numbers
     watcher = Watcher(TASK.evaluation_config)
     judged = echelon.evaluate("hard", TASK, battles=4, device="cpu", sink=watcher)

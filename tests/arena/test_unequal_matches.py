@@ -1,4 +1,4 @@
-"""Six light mechs against three heavies in the arena: either commander plays both, and padding decides nothing."""
+"""Six light mechs against three heavies: both commanders play both sides, and padding has no effect."""
 
 import dataclasses
 
@@ -29,7 +29,7 @@ BATTLES = [Battle(x, y, 5) for x in POLICIES for y in POLICIES if x != y]
 
 
 class Watcher(Heuristic):
-    """Remembers how many mechs it was shown."""
+    """Stores the number of mechs in its input."""
 
     seen: set[int]
 
@@ -39,14 +39,14 @@ class Watcher(Heuristic):
 
 
 def poisoned(leaf: torch.Tensor, mechs: int) -> torch.Tensor:
-    """`pad_mechs` with NaN for zeros."""
+    """Replace zeros by NaN in `pad_mechs`."""
     padded = pad_mechs(leaf, mechs)
     if padded is not leaf and leaf.is_floating_point():
         padded[:, leaf.shape[1] :] = torch.nan
     return padded
 
 
-def test_a_battle_is_the_same_alone_and_whatever_stands_in_padding(monkeypatch):
+def test_padding_does_not_affect_a_battle(monkeypatch):
     arena = BatchArena(UNEQUAL, POLICIES.__getitem__, ArenaConfig(CPU))
     together = arena.play(BATTLES).results
     assert len({result.state_hash for result in together}) == len(BATTLES)
@@ -55,7 +55,7 @@ def test_a_battle_is_the_same_alone_and_whatever_stands_in_padding(monkeypatch):
     assert arena.play(BATTLES).results == together
 
 
-def test_a_commander_of_ones_own_is_shown_its_own_team_only():
+def test_custom_commander_receives_no_padding():
     watcher = Watcher(UNEQUAL, "easy")
     policies = {**POLICIES, "watcher": watcher}
     BatchArena(UNEQUAL, policies.__getitem__, ArenaConfig(CPU)).play(
@@ -64,7 +64,7 @@ def test_a_commander_of_ones_own_is_shown_its_own_team_only():
     assert watcher.seen == {3, 6}
 
 
-def test_a_match_tells_either_role(tmp_path):
+def test_match_reports_both_sides(tmp_path):
     result = Match(("one", POLICIES["one"]), {"script": POLICIES["script"]}, UNEQUAL, 4, ArenaConfig(CPU)).play(3)[
         "script"
     ]
@@ -87,7 +87,7 @@ def test_an_evaluation_has_a_column_for_either_role(tmp_path):
         assert ("as blue" in str(scores[0])) == bool(columns)
 
 
-def test_a_commander_that_takes_one_size_only_is_told_before_any_battle():
+def test_commander_of_one_team_size_is_rejected_before_any_battle():
     class OneSize(Heuristic):
         def forward(self, team):
             assert team.shape[1] == 6, "six mechs, please"
@@ -97,8 +97,8 @@ def test_a_commander_that_takes_one_size_only_is_told_before_any_battle():
         check_decision("mine:OneSize", OneSize(UNEQUAL), UNEQUAL, CPU)
 
 
-def test_a_network_decides_as_without_padding():
-    """A subclass is not stacked: it is shown its own team, as it is."""
+def test_padding_does_not_change_a_networks_decisions():
+    """A subclass is not stacked, so it receives its own team without padding."""
 
     class Plain(type(POLICIES["one"])):
         pass

@@ -1,4 +1,4 @@
-"""What policies expect is recorded beside what happened, and recording changes nothing."""
+"""Value estimates in recordings, which do not change the battles."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def arena(policies=POLICIES, env=LASTING) -> BatchArena:
 
 
 class Decisions:
-    """A sink that keeps every decision."""
+    """A sink that stores every decision."""
 
     def __init__(self):
         self.stepped = []
@@ -50,7 +50,7 @@ class Decisions:
 
 @torch.no_grad()
 def expected(policy, stepped, side, b):
-    """`[T]` mean value of a team's living mechs, from the policy itself: one battle, no stack, no padding."""
+    """Return the mean value of a team's living mechs, `[T]`, from the policy alone: one battle, no padding."""
     own, enemy = GROUPS[side], GROUPS[1 - side]
     memory, values = policy.memory_spec().expand(1, stepped[0][own, "mask"].shape[1]).zero(), []
     for td in stepped:
@@ -65,8 +65,8 @@ def expected(policy, stepped, side, b):
 
 @pytest.mark.parametrize("name", ["local", "central"])
 @pytest.mark.parametrize("side", [0, 1])
-def test_values_are_those_of_the_critic(name, side):
-    """In teams of unequal size, the second of three battles; the scripted enemy has none."""
+def test_values_equal_the_critics_output(name, side):
+    """Teams have unequal sizes, the second of three battles is recorded, and the scripted enemy has no value."""
     names = ["script", "script"]
     names[side] = name
     battles, recorder, kept = (
@@ -83,7 +83,7 @@ def test_values_are_those_of_the_critic(name, side):
     assert (battle.values[:, 1 - side] == NO_VALUE).all() and (battle.values[-1] == NO_VALUE).all()
 
 
-def test_no_values_where_no_policy_has_any():
+def test_values_are_absent_without_a_critic():
     recorder = Recorder([0])
     arena().play([Battle("script", "script", 1), Battle("local", "script", 1)], recorder)
     battle = recorder.finish(["script"], ["script"]).battles[0]
@@ -106,8 +106,8 @@ def test_recording_values_changes_nothing_and_only_recorded_battles_are_estimate
     assert all((own[:-1] != NO_VALUE).all() for own in values)
 
 
-def test_values_are_read_from_no_host(monkeypatch):
-    """In the form that a GPU runs, a match that is recorded reads as rarely as any other."""
+def test_values_copy_nothing_to_the_host(monkeypatch):
+    """In the form of a GPU, a recorded match copies to the host as rarely as any other."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     monkeypatch.setattr(until_done, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))

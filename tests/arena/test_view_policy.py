@@ -1,4 +1,4 @@
-"""Policies of views as policies of a team: what they read is what the view showed, and what they write is played."""
+"""Policies of views as team policies: their input equals the view's observation, and their actions are played."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ def module(function, reads, writes):
 
 
 def team(view) -> TensorDict:
-    """What a policy of the blue teams of a view's battles is shown."""
+    """Return the team input of a policy for the blue teams of a view's battles."""
     seen = view.env.last_observation()
     streams = dict(seen["blue", "observation"].items())
     memory = TensorDict({}, [view.num_envs, 2])
@@ -38,7 +38,7 @@ def team(view) -> TensorDict:
 
 
 def decided(policy: ViewPolicy, shown: TensorDict) -> TensorDict:
-    """A decision, with the memory of a battle that begins where there is none."""
+    """Run a decision, with the memory of new battles by default."""
     if len(shown["memory"].keys()) == 0:
         shown["memory"] = policy.memory_spec().expand(*shown.batch_size).zero()
     return policy(shown)
@@ -46,7 +46,7 @@ def decided(policy: ViewPolicy, shown: TensorDict) -> TensorDict:
 
 @pytest.mark.parametrize("observation", ["flat", "structured"])
 @pytest.mark.parametrize("view", ["versus", "mechs"])
-def test_a_policy_reads_what_its_view_shows(view, observation):
+def test_policy_receives_the_views_observation(view, observation):
     make = getattr(echelon, view)
     env = make(CONFIG, "heuristic:easy", 3, "cpu", 0, side="blue", observation=observation, action="discrete")
     shown = env.reset()
@@ -82,7 +82,7 @@ def test_actions_of_a_table_are_looked_up_and_numbers_are_clipped():
     assert torch.equal(action, layer(seen).clamp(-1, 1))
 
 
-def test_groups_of_ones_own_are_found_by_the_view():
+def test_custom_groups_come_from_the_view():
     groups = {"rear": ["agent_1"], "front": ["agent_0"]}
     env = echelon.versus(CONFIG, "heuristic:easy", 3, "cpu", 0, side="blue", group_map=groups)
     shown = env.reset()
@@ -96,13 +96,13 @@ def test_groups_of_ones_own_are_found_by_the_view():
     action = decided(team_policy_of(act, env, CONFIG, CPU), team(env))["action"]
     assert (action[:, 1] == 0).all() and (action[:, 0] == 0.5).all()
     both = module(lambda x: (x, x), [("rear", "observation")], [(group, "action") for group in groups])
-    with pytest.raises(ConfigError, match=r"acts for the groups rear, front: tell which mechs .* by env="):
+    with pytest.raises(ConfigError, match=r"acts for the groups rear, front: pass env=, a view of one team"):
         team_policy_of(both, None, CONFIG, CPU)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_groups_have_forms_of_their_own(dtype):
-    """A flat group with a table of actions beside one of streams with a memory."""
+def test_groups_may_have_different_forms(dtype):
+    """A flat group with discrete actions is used beside a group of streams with a memory."""
     env = echelon.versus(
         CONFIG,
         "heuristic:easy",
@@ -139,7 +139,7 @@ def test_groups_have_forms_of_their_own(dtype):
     assert after["next", "memory", "view", "agent_0", "h"][:, 0].eq(1).all()
 
 
-def test_what_a_view_remembers_is_kept_from_decision_to_decision():
+def test_view_memory_is_carried_between_decisions():
     spec = Composite(h=Unbounded((2,)))
     env = echelon.versus(CONFIG, "heuristic:easy", 3, "cpu", 0, side="blue", memory=spec)
     env.reset()
@@ -171,7 +171,7 @@ def test_recurrent_states_of_torchrl_are_carried():
         torch.testing.assert_close(own["action"].flatten(0, 1), expected[:, 0].clamp(-1, 1))
 
 
-def test_a_policy_of_a_team_stays_as_it_is():
+def test_team_policy_is_returned_unchanged():
     commander = scripted("heuristic:hard", CONFIG, CPU)
     assert team_policy_of(commander, None, CONFIG, CPU) is commander
 
@@ -182,7 +182,7 @@ def test_a_policy_of_a_team_stays_as_it_is():
 
 
 @pytest.mark.parametrize("what", ["no view", "both teams", "not callable"])
-def test_what_has_no_form_is_told(what):
+def test_policy_without_a_form_is_rejected(what):
     env = {"both teams": echelon.teams(CONFIG, 1, "cpu"), "no view": echelon.EchelonEnv(CONFIG, 1, "cpu")}.get(what)
     policy = 3 if what == "not callable" else (lambda td: td)
     message = "policy must be a name, a path, a module" if what == "not callable" else "env must be a view of one"

@@ -1,4 +1,4 @@
-"""What decided a battle: branches from its moments, and what mechs were worth."""
+"""What-if analysis: branches from the moments of a battle, and the value of mechs."""
 
 import dataclasses
 import json
@@ -40,7 +40,7 @@ LONGER, SHORT = (
 
 
 def battles_in(folder, config):
-    """Two battles of `hard` against `easy`, in a file."""
+    """Return a file with two battles of `hard` against `easy`."""
     path = folder / "battles.echelon"
     match, recorder = named_match("hard", "easy", config, 2, ArenaConfig(CPU)), Recorder([0, 1])
     match.play(3, recorder)
@@ -60,7 +60,7 @@ def short(tmp_path_factory):
 
 @pytest.mark.parametrize("config", [BRIEF, UNEQUAL], ids=["5v5", "5v3"])
 @pytest.mark.parametrize("names", [("network", "other"), ("network", "heuristic:hard"), ("heuristic:easy", "network")])
-def test_with_its_own_chance_a_battle_goes_on_as_it_did(config, names):
+def test_original_seed_reproduces_the_battle(config, names):
     known = {"network": policy_of(1), "other": policy_of(2)}
     arena = BatchArena(
         config, lambda name: known[name] if name in known else commander(name, config, CPU), ArenaConfig(CPU, 3)
@@ -101,7 +101,7 @@ def test_threads_that_share_the_scripted_commanders_change_nothing(red, monkeypa
     assert {name for name, _ in one} == {"MainThread"} and ("echelon-block", 4 if red == "heuristic:easy" else 8) in two
 
 
-def test_a_mech_does_otherwise():
+def test_intervention_changes_the_action():
     arena = BatchArena(BRIEF, lambda name: commander(name, BRIEF, CPU), ArenaConfig(CPU))
     battle = Battle("heuristic:hard", "heuristic:hard", 5)
     _, (moment,) = moments_of(arena, battle, lambda decision: decision == 2)
@@ -120,7 +120,7 @@ def test_a_mech_does_otherwise():
     assert len(set(outcomes)) == 4
 
 
-def test_a_lane_ends_with_the_battle_and_a_dead_mech_is_worth_nothing(replay):
+def test_lane_ends_with_the_battle_and_dead_mechs_change_nothing(replay):
     found = whatif(replay, every=16, branches=4, at_s=9.0, interventions=("removed", "hold_fire"), device="cpu")
     lane = found.moments
     assert lane["decision"].tolist() == sorted({*range(0, found.result.decisions, 16), 36, found.result.decisions})
@@ -155,7 +155,7 @@ def test_more_branches_begin_with_the_same_ones():
 
 @pytest.mark.long
 def test_shares_agree_with_the_win_rate_and_do_not_drift():
-    """A win rate counted from a moment is the mean of those counted later: over 100 battles, within four errors."""
+    """A win rate from a moment is the mean of later win rates: within four errors over 100 battles."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=32)
     lanes = [
         whatif(config, blue="hard", red="normal", seed=seed, every=16, branches=8, device="cpu") for seed in range(100)
@@ -170,10 +170,10 @@ def test_shares_agree_with_the_win_rate_and_do_not_drift():
     assert abs(float(drift.mean())) <= 4 * float(drift.std()) / 10
 
 
-def test_another_battle_than_the_recorded_one_is_refused(replay):
+def test_differing_replay_is_rejected(replay):
     recorded = echelon.replay.file.read(replay)
     recorded.battles[0].about["blue"] = "heuristic:trivial"
-    with pytest.raises(FileError, match=r"^the battle played again must be heuristic:trivial against easy, seed \d+"):
+    with pytest.raises(FileError, match=r"^the replayed battle must be heuristic:trivial against easy, seed \d+"):
         whatif(recorded, device="cpu")
     with pytest.raises(ConfigError, match=r"^index must be 0..1, got 2$"):
         whatif(recorded, 2, device="cpu")
@@ -184,7 +184,7 @@ def test_another_battle_than_the_recorded_one_is_refused(replay):
 
 
 def same(one, other, moments=None):
-    """Whether two battles are equal, array by array, up to a number of moments."""
+    """Return whether two battles are equal, array by array, up to a number of moments."""
     return all(
         np.array_equal(getattr(one, name)[:moments], getattr(other, name)[:moments]) for name in ("pos", "hp", "ego")
     )
@@ -195,7 +195,7 @@ def same(one, other, moments=None):
     [(BRIEF, 0.75), (UNEQUAL, 0.0), marked_long((BRIEF, 0.0)), marked_long((UNEQUAL, 0.75))],
     ids=["5v5-0.75", "5v3-0.0", "5v5-0.0", "5v3-0.75"],
 )
-def test_a_fork_that_changes_nothing_is_the_battle(tmp_path, config, at_s):
+def test_unchanged_fork_is_identical(tmp_path, config, at_s):
     path = str(checkpoint_of(tmp_path, 1))
     match, recorder = named_match(path, "hard", config, 2, ArenaConfig(CPU)), Recorder([0, 1])
     match.play(0, recorder)
@@ -207,7 +207,7 @@ def test_a_fork_that_changes_nothing_is_the_battle(tmp_path, config, at_s):
     assert same(was, fresh, begin) and not same(was, fresh)
 
 
-def test_a_fork_is_other_from_its_time_on(short):
+def test_fork_differs_only_after_its_time(short):
     mech = int(np.flatnonzero(echelon.replay.file.read(short).battles[0].hp[8])[0])
     for change in (
         {"red": "expert"},
@@ -221,7 +221,7 @@ def test_a_fork_is_other_from_its_time_on(short):
     assert gone.hp[8, mech] > 0 and not gone.hp[9:, mech].any()
 
 
-def test_what_a_mech_is_can_be_set(short):
+def test_mech_values_can_be_edited(short):
     mech = int(np.flatnonzero(echelon.replay.file.read(short).battles[0].hp[8])[0])
     was, became = fork(
         short, at_s=2.0, changes=[(np.int64(mech), "hp", np.float32(20)), (mech, "heat", np.int64(1))], device="cpu"
@@ -234,7 +234,7 @@ def test_what_a_mech_is_can_be_set(short):
         ([(mech, "luck", 1.0)], r"changes must be of hp, leg_hp, heat, stability, x, y, z, yaw, got 'luck'"),
         ([(99, "hp", 1.0)], r"changes: mech must be 0\.\.9, got 99"),
         ([(mech, "hp", "much")], "changes: hp must be a number, got 'much'"),
-        ([7], "changes must be each a mech, what of it is set, and its value, got 7"),
+        ([7], "changes must be triples \\(mech, field, value\\), got 7"),
     ):
         with pytest.raises(ConfigError, match=words):
             fork(short, at_s=2.0, changes=changes, device="cpu")
@@ -255,11 +255,11 @@ def test_the_command_writes_both_battles(replay, tmp_path, capsys):
             change_of(words, kept)
 
 
-def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
+def test_command_prints_moments_and_mechs(replay, tmp_path, capsys):
     out = tmp_path / "whatif.json"
     WhatIfCommand(replay, every=24, branches=2, at=6.0, interventions=("removed",), out=out, device="cpu").run()
     shown = capsys.readouterr().out
-    assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "nothing was decided" in shown
+    assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "is the same at all moments" in shown
     assert "blue 1 (" in shown and "red 2 (" in shown and "red 5 (" not in shown, "it is dead by then"
     assert json.loads(out.read_text())["branches"] == 2
 

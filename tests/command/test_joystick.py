@@ -16,7 +16,7 @@ from echelon.runtime.errors import ConfigError
 def played(port, decisions: int) -> list:
     """What was done in some decisions, as `EchelonEnv.step` returns it."""
     kept = []
-    port.view.keeps = kept.append
+    port.view.on_decision = kept.append
     for _ in range(decisions):
         port.step()
     return kept

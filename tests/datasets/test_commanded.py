@@ -22,8 +22,8 @@ def sim_model(tmp_path_factory):
     port, kept = small_port(3.0, period=2, battles=2), []
     with DatasetWriter(path, port.view.config, NAMES) as writer:
         played = CommandedGame(port, writer, NAMES)
-        tell = port.view.keeps
-        port.view.keeps = lambda stepped: (tell(stepped), kept.append(stepped.clone()))
+        tell = port.view.on_decision
+        port.view.on_decision = lambda stepped: (tell(stepped), kept.append(stepped.clone()))
         port.order([{"kind": "move", "place": [20, 30]}, {"kind": "hold", "battle": 1, "fire": "hold"}])
         port.drive({"battle": 1, "mech": "blue_1", "ahead": 1, "turn": 0.25})
         port.step()
@@ -93,6 +93,6 @@ def test_nothing_is_kept_without_consent(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     port = small_port(0.5)
     with CommandedBattles(Session(port), "real", NAMES).kept_as_data():
-        assert port.view.keeps is None
+        assert port.view.on_decision is None
         port.step()
     assert not list(tmp_path.iterdir())

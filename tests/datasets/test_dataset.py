@@ -306,7 +306,7 @@ def claim(header, **changes):
         ),
         ("tensor rows/next/done must be BOOL", lambda header: header["rows/next/done"].update(dtype="U8")),
         ("tensor rows/next/done must be BOOL", lambda header: header["rows/next/done"].update(shape=[1, 30])),
-        ("done must be true in the last row", lambda header: swap(header, "rows/next/done", "rows/is_init")),
+        ("done must be true exactly in the last row", lambda header: swap(header, "rows/next/done", "rows/is_init")),
         ("decisions must be positive and 30 in all", lambda header: swap(header, "battles/seed", "battles/decisions")),
     ],
 )
@@ -321,7 +321,7 @@ def test_rows_of_another_battle(path, tmp_path):
     header, body = parts_of(path)
     start = header["rows/battle"]["data_offsets"][0]
     forged = forge(tmp_path / "forged.safetensors", header, body[:start] + b"\1" + body[start + 1 :])
-    with pytest.raises(FileError, match="rows must be those of battle 0, 1, "):
+    with pytest.raises(FileError, match="rows must be ordered by battle, 0 to "):
         open_dataset(forged)
 
 

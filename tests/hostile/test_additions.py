@@ -116,7 +116,7 @@ def test_a_term_returns_real_numbers(paid, maps):
 @pytest.mark.parametrize("folder", ["a file/league", "y" * 300, "/proc/no/league"])
 def test_a_league_that_cannot_be_made(folder, tmp_path):
     (tmp_path / "a file").touch()
-    refusal(lambda: Store.create(tmp_path / folder, CONFIG), "league.sqlite: cannot be made: ")
+    refusal(lambda: Store.create(tmp_path / folder, CONFIG), "league.sqlite: cannot be created: ")
     assert [path.name for path in tmp_path.iterdir()] == ["a file"]
 
 

@@ -105,10 +105,10 @@ def test_every_command_met_a_disk_too_small_for_it_and_a_folder_that_is_read_onl
 @pytest.mark.parametrize(
     ("case", "recorded", "says"),
     [
-        ("interrupted before the first batch", 0, "interrupted: 0 battles are recorded, the same command goes on"),
-        ("interrupted in the second batch", 8, "interrupted: 8 battles are recorded, the same command goes on"),
-        ("interrupted before it records", 8, "interrupted: 8 battles are recorded, the same command goes on"),
-        ("interrupted as it has recorded", 12, "interrupted: 12 battles are recorded, the same command goes on"),
+        ("interrupted before the first batch", 0, "interrupted: 0 battles are recorded; the same command continues"),
+        ("interrupted in the second batch", 8, "interrupted: 8 battles are recorded; the same command continues"),
+        ("interrupted before it records", 8, "interrupted: 8 battles are recorded; the same command continues"),
+        ("interrupted as it has recorded", 12, "interrupted: 12 battles are recorded; the same command continues"),
         ("interrupted between two batches", 8, "interrupted: the same command goes on"),
         ("interrupted as it closes the period", 12, "interrupted: the same command goes on"),
         ("a fifo as log", 12, "expected a regular file"),
@@ -309,7 +309,7 @@ def test_a_batch_that_meets_a_lock_is_kept_and_imported(tmp_path, impatient, mon
 
     monkeypatch.setattr(LeagueArena, "_play_batch", play_and_lock)
     with pytest.raises(
-        FileError, match=r"another process has held it for 0 s: let it end first; 4 battles that were"
+        FileError, match=r"locked by another process for 0 s: wait until it ends; 4 played battles"
     ) as error:
         list(arena_of(store).play(battles))
     others[0].close()
@@ -337,14 +337,14 @@ def test_a_lock_is_waited_for_and_told_of(tmp_path, impatient, monkeypatch, capl
     with caplog.at_level(logging.WARNING):
         assert store.record([fought(one, two, 1)]) == 1
     assert len(pauses) == 3 and len(caplog.messages) == 3
-    assert caplog.messages[0].startswith(f"{store.path}: another process holds it, trying again: ")
+    assert caplog.messages[0].startswith(f"{store.path}: locked by another process, retrying for ")
 
 
 def test_a_batch_that_meets_a_full_disk_is_kept_and_imported(tmp_path):
     store = fresh(tmp_path)
     battles = round_robin([entry.id for entry in store.entries()], [1])[:4]
     store.execute("PRAGMA max_page_count = 1")
-    with pytest.raises(FileError, match="database or disk is full; 4 battles that were fought are kept") as error:
+    with pytest.raises(FileError, match="database or disk is full; 4 played battles are saved") as error:
         for number in range(50):
             list(arena_of(store).play([battle._replace(seed=battle.seed + number) for battle in battles]))
     path = kept_in(str(error.value))
@@ -360,7 +360,7 @@ def test_where_the_folder_is_full_too_the_batch_is_kept_among_temporary_files(tm
     said = save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
     assert kept_in(said).parent == tmp_path / "tmp" and kept_in(said).exists()
     monkeypatch.setattr(league_arena.tempfile, "gettempdir", lambda: "/dev/null")
-    assert "1 battles that were fought are lost" in save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
+    assert "1 played battles are lost" in save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
 
 
 def kept(store: Store, **change: object) -> dict:
@@ -382,11 +382,17 @@ SPOILED = {
     "a column more": (lambda d: d["matches"][1].update(x=1), r"matches\[1\].x must be absent"),
     "no seed": (lambda d: d["matches"][1].update(seed="many"), r"matches\[1\].seed must be an integer"),
     "no winner": (lambda d: d["matches"][1].update(winner=3), r"matches\[1\].winner must be an integer"),
-    "a stranger": (lambda d: d["matches"][1].update(red="c" * 64), r"matches\[1\] must be of entries of the league"),
-    "against itself": (lambda d: d["matches"][1].update(red=d["matches"][1]["blue"]), "must be of two entries"),
+    "a stranger": (
+        lambda d: d["matches"][1].update(red="c" * 64),
+        r"matches\[1\] must be between entries of the league",
+    ),
+    "against itself": (
+        lambda d: d["matches"][1].update(red=d["matches"][1]["blue"]),
+        "must be between two different entries",
+    ),
     "other rules": (
         lambda d: d["matches"][1].update(recipe='{"rules_version": 3, "map_maker": 1}'),
-        "of the rules and maps of today",
+        "of the current rules and map generator",
     ),
     "no recipe": (lambda d: d["matches"][1].update(recipe="x"), "recipe must be a JSON object"),
     "another battle": (lambda d: d["env"].update(sight_range_vox=30.0), "env must be the battle of the league"),

@@ -211,7 +211,7 @@ def test_the_first_bad_row_is_told_though_a_hole_follows(path, tmp_path):
         ("matches", {"red": "0" * 64}, "matches[1].red must name a known entry"),
         ("matches", {"period": 9}, "matches[1].period must name a known period, got 9"),
         ("matches", {"seed": 9}, "matches[1].key must be '"),
-        ("ratings", {"period": 2}, "ratings[1].period must be one that is closed, got 2"),
+        ("ratings", {"period": 2}, "ratings[1].period must be a closed period, got 2"),
         ("changes", {"entry": "0" * 64}, "changes[1].entry must name a known entry"),
     ],
 )
@@ -230,7 +230,7 @@ def test_of_two_bad_rows_the_first_is_told(path, tmp_path):
     document["changes"] += [document["changes"][0], {**document["changes"][1], "number": -1}]
     path.write_text(json.dumps(document))
     number = len(document["changes"]) - 2
-    refusal(lambda: read_league(path, tmp_path / "other"), f"league.json: changes[{number}].number must stand there")
+    refusal(lambda: read_league(path, tmp_path / "other"), f"league.json: changes[{number}].number must be unique")
 
 
 def test_what_no_file_may_hold_is_not_written(path, tmp_path):

@@ -146,7 +146,7 @@ BAD = {
     "import nothing": ("arena", ("import", "{tmp}/none.json", "--league", "{tmp}/new"), "none.json"),
     "import a text": ("arena", ("import", "{file}", "--league", "{tmp}/new"), "not valid JSON"),
     "init where one is": ("arena", ("init", *LEAGUE), "league"),
-    "init nowhere": ("arena", ("init", "--league", "/proc/no"), "cannot be made"),
+    "init nowhere": ("arena", ("init", "--league", "/proc/no"), "cannot be created"),
     "init with a strange catalog": ("arena", ("init", "--league", "{tmp}/new", "--catalog", "{file}"), "JSON"),
     "init with a strange hull": ("arena", ("init", "--league", "{tmp}/new", "--blue-roster", "tank"), "chosen from"),
     "init with 21 mechs": ("arena", ("init", "--league", "{tmp}/new", "--red-roster", *["heavy"] * 21), "1..20"),

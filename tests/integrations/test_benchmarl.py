@@ -137,8 +137,8 @@ def test_a_task_is_copied_with_an_experiment():
 
 
 def test_what_is_benchmarls_to_say_is_refused():
-    with pytest.raises(ConfigError, match="config must be without num_envs, which BenchMARL decides"):
+    with pytest.raises(ConfigError, match="config must be without num_envs, which BenchMARL sets"):
         EchelonTask.VERSUS.get_task({"num_envs": 3})
-    with pytest.raises(ConfigError, match="settings are given to get_task"):
+    with pytest.raises(ConfigError, match="pass settings to get_task"):
         EchelonTask.VERSUS.get_from_yaml("task.yaml")
     assert EchelonTask.TEAMS.get_from_yaml().config == {}

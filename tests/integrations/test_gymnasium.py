@@ -182,7 +182,7 @@ def test_a_picture_for_each_environment():
 @pytest.mark.parametrize(
     ("what", "call"),
     [
-        ("step must be after reset", lambda envs: envs.step(None)),
+        ("step must be called after reset", lambda envs: envs.step(None)),
         ("seed must be one number", lambda envs: envs.reset(seed=[1] * 6)),
         ("options must be without reset_mask", lambda envs: envs.reset(options={"reset_mask": np.ones(6, bool)})),
         ("options must be empty", lambda envs: envs.reset(options={"seed": 5})),

@@ -1,4 +1,4 @@
-"""Battles that are fought at the moment: by one process each, and free again when it dies."""
+"""Claims of battles: each is played by one process, and released when the process dies."""
 
 import programs
 import pytest
@@ -17,7 +17,7 @@ def battles(tmp_path):
     return round_robin([entry.id for entry in store.entries()], [1])[:6]
 
 
-def test_what_is_taken_is_taken_from_nobody_else(tmp_path, battles):
+def test_claimed_battles_are_not_claimed_twice(tmp_path, battles):
     one, other = Store(tmp_path / "league"), Store(tmp_path / "league")
     with claiming(one) as mine, claiming(other) as theirs:
         assert mine.claim(battles, 2) == (battles[:2], True)
@@ -28,7 +28,7 @@ def test_what_is_taken_is_taken_from_nobody_else(tmp_path, battles):
     assert claimed(one) == set() and not list((tmp_path / "league" / CLAIMS_FOLDER).iterdir())
 
 
-def test_the_dead_claim_nothing(tmp_path, battles):
+def test_claims_of_dead_processes_are_released(tmp_path, battles):
     program = f"""
 import os, signal
 from echelon.league.league_arena import claiming
@@ -45,7 +45,7 @@ with claiming(Store({str(tmp_path / "league")!r})) as claims:
         assert claims.claim(battles, 9) == (battles, False) and len(owners(store)) == 1
 
 
-def test_a_batch_that_fails_is_free_again(tmp_path, battles, monkeypatch):
+def test_failed_batch_is_released(tmp_path, battles, monkeypatch):
     store = Store(tmp_path / "league")
     monkeypatch.setattr("echelon.arena.batch_arena.MatchBatch.play", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""Entries of a league are commanders by name: in a match, in a view, in training."""
+"""Entries of a league as commanders by name: in a match, in a view, in training."""
 
 import json
 
@@ -19,13 +19,13 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def league(tmp_path):
-    """A league of the scripted tiers and one policy."""
+    """Return a league of the scripted tiers and one policy."""
     store = fresh(tmp_path)
     store.add(checkpoint_of(tmp_path, 1))
     return store
 
 
-def test_an_entry_is_its_weights_and_a_scripted_one_its_tier(league):
+def test_entry_resolves_to_weights_or_tier(league):
     entry = league.entries()[-1]
     by_name, by_id = (resolve(f"league:{league.folder}/{name}") for name in (entry.name, entry.id[:8]))
     assert by_name.id == by_id.id == entry.id and by_name.env.num_mechs == BRIEF.num_mechs
@@ -36,7 +36,7 @@ def test_an_entry_is_its_weights_and_a_scripted_one_its_tier(league):
 
 
 @pytest.mark.parametrize("name", ["heuristic", "heuristic:easy", "league:other/entry", "charger:Charger", "/tmp"])
-def test_what_is_no_bare_name_is_no_entry(tmp_path, name):
+def test_only_bare_names_are_entries(tmp_path, name):
     assert qualified_name(name, tmp_path) == name
     assert qualified_name("silent-raven", tmp_path) == f"league:{tmp_path}/silent-raven"
 
@@ -52,7 +52,7 @@ def test_play_takes_an_entry_with_its_folder_or_with_the_flag(league, capsys, mo
     assert results[0]["outcomes"] == results[1]["outcomes"]
 
 
-def test_a_view_meets_an_entry(league):
+def test_view_plays_against_an_entry(league):
     view = echelon.versus(BRIEF, f"league:{league.folder}/{league.entries()[-1].name}", 2, "cpu", 0)
     assert view.rollout(2)["next", "agents", "reward"].shape == (2, 2, 5, 1)
 
@@ -61,12 +61,12 @@ def test_a_view_meets_an_entry(league):
     ("name", "error", "message"),
     [
         ("league:nowhere/entry", FileError, "nowhere/league.sqlite: expected the file of a league, found none"),
-        ("league:{folder}/nobody", ConfigError, "an entry must be a name or the beginning of an id .* got 'nobody'"),
+        ("league:{folder}/missing", ConfigError, "an entry must be a name or the beginning of an id .* got 'missing'"),
         ("league:{folder}", ConfigError, "a commander from a league must be league:FOLDER/NAME, one of its entries"),
         ("league:entry", ConfigError, "a commander from a league must be league:FOLDER/NAME, one of its entries"),
     ],
 )
-def test_what_a_name_lacks_is_one_line(league, name, error, message):
+def test_unresolved_entry_raises_one_line(league, name, error, message):
     with pytest.raises(error, match=message) as caught:
         resolve(name.format(folder=league.folder))
     assert "\n" not in str(caught.value)
@@ -77,5 +77,5 @@ def test_a_name_in_the_file_of_a_league_is_never_imported(league, tmp_path, monk
     monkeypatch.syspath_prepend(tmp_path)
     with league.writing():
         league.execute("UPDATE entries SET name = 'of_a_stranger:Commander' WHERE name LIKE 'heuristic:easy@%'")
-    with pytest.raises(FileError, match=r"name must be small letters .*, got 'of_a_stranger:Commander'"):
+    with pytest.raises(FileError, match=r"name must be lower-case letters .*, got 'of_a_stranger:Commander'"):
         resolve(f"league:{league.folder}/of_a_stranger:Commander")

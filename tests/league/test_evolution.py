@@ -1,4 +1,4 @@
-"""A league that grows by itself: roles in turn, judged and kept or reset for a stated reason (R27)."""
+"""League training: roles in turn, evaluated, and kept or reset for a recorded reason (R27)."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ def evolution_of(store: Store) -> Evolution:
 
 
 @pytest.mark.requirement("R27")
-def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
+def test_roles_train_in_turn_and_outcomes_are_recorded(tmp_path):
     rules = LeagueConfig(exploiter_turns=2, league_exploiter_reset=0.0, exploiter_wins=1.0, cold_games=0)
     store = Store.create(tmp_path / "league", BRIEF, rules)
     evolution = evolution_of(store)
@@ -41,13 +41,13 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
     first = evolution.turn(Role.MAIN_EXPLOITER)
     assert not first.joins and f"against {main.name}" in first.reason
     assert evolution.progress(Role.MAIN_EXPLOITER).turns == 1 and store.entries("exploiter") == []
-    # A fresh process goes on where the last one stopped.
+    # A new process continues where the last one stopped.
     again = evolution_of(Store(store.folder))
     second = again.turn(Role.MAIN_EXPLOITER)
     assert again.trainers == {}, "it begins anew"
     assert not second.joins and second.resets and second.reason.startswith("out of turns")
     assert again.store.entries("exploiter") == [] and again.progress(Role.MAIN_EXPLOITER) == Progress(generation=1)
-    # The same rules but for the wins that are wanted.
+    # The same rules, except for the required wins.
     store.set_config(BRIEF, dataclasses.replace(rules, exploiter_wins=0.0))
     again = evolution_of(Store(store.folder))
     third = again.turn(Role.MAIN_EXPLOITER)
@@ -63,7 +63,7 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
 
 
 @pytest.mark.requirement("R27")
-def test_opponents_are_those_of_the_turns_own_mixture(tmp_path):
+def test_opponents_follow_the_turns_mixture(tmp_path):
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF))
     evolution.turn(Role.MAIN)
     met = set().union(*evolution.trainers[Role.MAIN].opponents.frozen.names)
@@ -73,7 +73,7 @@ def test_opponents_are_those_of_the_turns_own_mixture(tmp_path):
     assert met == {evolution.store.entries("main")[0].id}
 
 
-def test_begun_again_a_role_has_all_of_its_schedules_before_it(tmp_path):
+def test_reset_role_restarts_its_schedules(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
     evolution = evolution_of(store)
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_begun_again_a_role_has_all_of_its_schedules_before_it(tmp_path):
 
 
 @pytest.mark.requirement("R27")
-def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path, monkeypatch):
+def test_rating_and_evaluation_use_different_battles(tmp_path, monkeypatch):
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF, LeagueConfig(exploiter_wins=0.0)))
     seeds = {}
 
@@ -102,7 +102,7 @@ def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path,
 
 
 @pytest.mark.requirement("R27")
-def test_a_main_exploiter_remembers_how_it_did_against_the_main_before(tmp_path):
+def test_main_exploiter_uses_results_against_the_previous_main(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
     mains = [store.add(checkpoint_of(tmp_path, seed), "main") for seed in (1, 2, 3)]
     store.set_setting("role main", {"entry": mains[2].id})
@@ -114,7 +114,7 @@ def test_a_main_exploiter_remembers_how_it_did_against_the_main_before(tmp_path)
     assert mixture(Role.MAIN_EXPLOITER, won) == {mains[2].id: 1.0}
 
 
-def test_who_joined_when_a_run_was_cut_short_is_rated_by_the_next(tmp_path):
+def test_unrated_entry_of_an_interrupted_run_is_rated_later(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
     left = store.add(checkpoint_of(tmp_path, 1), "main")
     evolution_of(store).turn(Role.MAIN)
@@ -124,7 +124,7 @@ def test_who_joined_when_a_run_was_cut_short_is_rated_by_the_next(tmp_path):
 @pytest.mark.requirement("R27")
 @pytest.mark.long
 def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
-    """A main agent that never learnt loses its battles to whoever trains against it alone."""
+    """A main agent that never trained loses its battles to an exploiter that trains only against it."""
     store = Store.create(tmp_path / "league", dataclasses.replace(EnvConfig.small(), map_pool=8))
     main = store.add(checkpoint_of(tmp_path, 0, TrainConfig.quick().model, store.env), "main")
     store.set_setting("role main", {"entry": main.id})
@@ -138,7 +138,7 @@ def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
     assert store.entries("exploiter")
 
 
-def test_without_a_main_an_exploiter_is_judged_by_everybody(tmp_path):
+def test_without_a_main_an_exploiter_plays_all_entries(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
     retired = store.add(checkpoint_of(tmp_path, 2), "main")
     store.set_setting("role main", {"entry": retired.id})

@@ -32,7 +32,7 @@ TENS = even([[0, 10, 10], [10, 0, 10], [10, 10, 0]])
 
 
 @pytest.mark.requirement("R29")
-def test_rock_paper_scissors_shows_what_ratings_do_not():
+def test_rock_paper_scissors_has_equal_ratings_and_a_mixture():
     payoff = advantage(CIRCLE, TENS)
     assert torch.equal(payoff, even([[0, 1, -1], [-1, 0, 1], [1, -1, 0]]))
     mixture = nash(payoff)
@@ -45,7 +45,7 @@ def test_rock_paper_scissors_shows_what_ratings_do_not():
     assert rated.rating.max() - rated.rating.min() < 1e-9
 
 
-def test_a_lopsided_circle_has_the_mixture_of_the_textbook():
+def test_uneven_cycle_has_the_known_mixture():
     """Payoffs a (0 over 1), b (1 over 2), c (2 over 0) mix as b : c : a."""
     a, b, c = 0.2, 0.5, 1.0
     payoff = even([[0, a, -c], [-a, 0, b], [c, -b, 0]])
@@ -56,14 +56,14 @@ def test_a_lopsided_circle_has_the_mixture_of_the_textbook():
 
 
 def games_between(strength: torch.Tensor, count: int, chance: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points and numbers of games, by Bradley-Terry strengths alone."""
+    """Return points and numbers of games according to Bradley-Terry strengths."""
     wins = torch.sigmoid((strength[:, None] - strength[None, :]) / SCALE).double()
     drawn = torch.binomial(torch.full_like(wins, count), wins, generator=chance).triu(1)
     games = torch.full_like(wins, count).fill_diagonal_(0)
     return drawn + (games.triu(1) - drawn).T, games
 
 
-def test_a_circle_is_cyclic_altogether_and_a_ladder_is_not():
+def test_cycle_is_fully_cyclic_and_ladder_is_not():
     assert cyclic_share(CIRCLE, TENS)[0] == pytest.approx(1.0)
     strength = even([1000.0, 1300.0, 1500.0, 1900.0])
     games = TENS.new_full((4, 4), 1e6).fill_diagonal_(0)
@@ -73,7 +73,7 @@ def test_a_circle_is_cyclic_altogether_and_a_ladder_is_not():
     assert cyclic_share(TENS / 2, TENS) == (0.0, 0.0), "all even"
 
 
-def test_chance_makes_as_much_of_a_cycle_as_is_told():
+def test_cyclic_share_by_chance_matches_simulation():
     chance, strength = torch.Generator().manual_seed(0), torch.linspace(1200, 1800, 8)
     shares = even([[*cyclic_share(*games_between(strength, 16, chance))] for _ in range(40)]).mean(0).tolist()
     assert shares[0] == pytest.approx(shares[1], rel=0.15) and shares[0] > 0.02
@@ -81,7 +81,7 @@ def test_chance_makes_as_much_of_a_cycle_as_is_told():
     assert more[0] < shares[0] / 3
 
 
-def test_whoever_beats_all_is_the_whole_mixture():
+def test_dominant_entry_is_the_whole_mixture():
     payoff = even([[0, 0.4, 0.2], [-0.4, 0, 0.9], [-0.2, -0.9, 0]])
     torch.testing.assert_close(nash(payoff), even([1, 0, 0]), atol=0, rtol=0)
 
@@ -95,11 +95,11 @@ def test_a_mixture_of_many_cannot_be_exploited():
         payoff = advantage(won + (games - won).T, games + games.T)
         mixture = nash(payoff)
         assert (mixture >= 0).all() and abs(mixture.sum() - 1) < 1e-12 and torch.equal(mixture, nash(payoff))
-        assert not mixture.signbit().any()  # a share of -0.0 would be printed with its sign
+        assert not mixture.signbit().any()  # -0.0 would be printed with its sign
         assert abs(exploitability(payoff, mixture)) < 1e-7
 
 
-def test_even_entries_share_equally():
+def test_equal_entries_have_equal_shares():
     torch.testing.assert_close(nash(torch.zeros(4, 4)), torch.full((4,), 0.25, dtype=torch.float64))
     # The first two beat the third and are even with one another.
     torch.testing.assert_close(nash(even([[0, 0, 1], [0, 0, 1], [-1, -1, 0]])), even([0.5, 0.5, 0]))
@@ -195,11 +195,11 @@ def test_mixture_is_the_one_of_greatest_entropy_by_an_exact_solver():
     assert 50 < several < 150
 
 
-def test_pairs_that_never_met_are_even():
+def test_pairs_without_games_count_as_even():
     assert torch.equal(advantage(torch.zeros(2, 2), torch.zeros(2, 2)), torch.zeros(2, 2, dtype=torch.float64))
 
 
-def test_the_refit_finds_the_odds_and_bounds_the_unbeaten():
+def test_refit_finds_odds_and_stays_finite_for_undefeated_entries():
     strengths = bradley_terry(even([[0, 3000], [1000, 0]]))
     # Odds of 3 to 1 are 400 log10(3) points.
     assert abs((strengths[0] - strengths[1]).item() - 190.85) < 0.5
@@ -212,7 +212,7 @@ def test_the_refit_finds_the_odds_and_bounds_the_unbeaten():
 
 
 def check_maximum(score: torch.Tensor) -> torch.Tensor:
-    """The strengths; at the maximum of the likelihood everybody has as many points as the model expects."""
+    """Return the strengths; at the maximum of the likelihood all entries have their expected points."""
     strength = (bradley_terry(score) - RATING) / SCALE
     points = score + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64))
     expected = ((points + points.T) * torch.sigmoid(strength[:, None] - strength[None, :])).sum(1)
@@ -223,19 +223,19 @@ def check_maximum(score: torch.Tensor) -> torch.Tensor:
 @pytest.mark.requirement("R29")
 @pytest.mark.parametrize(("entries", "games", "share"), [(40, 1000, 0.9), (60, 2000, 0.6), (100, 1_000_000, 1.0)])
 def test_the_refit_of_a_chain_has_converged(entries, games, share):
-    """Each entry has met its neighbours only."""
+    """Each entry has played only its neighbours."""
     score = torch.diag(torch.full((entries - 1,), games * share).double(), -1)
     score += torch.diag(torch.full((entries - 1,), games * (1 - share)).double(), 1)
     assert (check_maximum(score).diff() > 0).all()
 
 
-def test_the_refit_converges_where_whole_newton_steps_go_astray():
-    """Two that are even have met a hundred times as often as one of them has beaten the third."""
+def test_refit_converges_where_full_newton_steps_diverge():
+    """Two equal entries have played a hundred times as often as one of them has beaten the third."""
     strength = check_maximum(even([[0, 0, 0], [0, 0, 1e8], [1e6, 1e8, 0]]))
     assert abs(strength[1] - strength[2]) < 1e-3 and strength[0] < strength[1] - 10
 
 
-def test_no_entry_or_one_has_a_refit_too():
+def test_refit_supports_zero_and_one_entry():
     assert bradley_terry(torch.zeros(0, 0)).shape == (0,) and bradley_terry(torch.zeros(1, 1)).tolist() == [1500.0]
 
 

@@ -1,4 +1,4 @@
-"""Glicko-2: the paper's example, and what a period must not depend on (R22, R29)."""
+"""Glicko-2: the paper's example, and invariances of a period (R22, R29)."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def games(rows: list[tuple[int, int, float]]) -> Games:
 
 
 @pytest.mark.requirement("R22")
-def test_the_example_of_the_paper():
+def test_example_of_the_paper():
     before = ratings([(1500, 200, 0.06), (1400, 30, 0.06), (1550, 100, 0.06), (1700, 300, 0.06)])
     after = rate(before, games([(0, 1, 1), (0, 2, 0), (0, 3, 0)]), tau=0.5)
     assert abs(after.rating[0].item() - 1464.0507) < 1e-4
@@ -41,14 +41,14 @@ def test_the_order_of_a_period_changes_nothing():
 
 
 @pytest.mark.requirement("R22")
-def test_who_does_not_play_grows_uncertain_up_to_a_bound():
+def test_deviation_grows_without_games_up_to_its_maximum():
     before = ratings([(1500, 50, 0.06), (1500, 50, 0.06), (1600, 200, 0.06), (1400, 349.9, 0.06)])
     after = rate(before, games([(0, 1, 1)]))
     # sqrt(200^2 + (173.7178 * 0.06)^2), rating and volatility as they were
     assert abs(after.deviation[2].item() - 200.2714) < 1e-3 and after.rating[2] == 1600
     assert after.deviation[3] == DEVIATION
-    nobody = torch.zeros(0, dtype=torch.int64)
-    idle = rate(before, Games(nobody, nobody, torch.zeros(0, dtype=torch.float64)))
+    no_entry = torch.zeros(0, dtype=torch.int64)
+    idle = rate(before, Games(no_entry, no_entry, torch.zeros(0, dtype=torch.float64)))
     assert (idle.deviation > before.deviation).all() and torch.equal(idle.rating, before.rating)
 
 
@@ -60,7 +60,7 @@ def test_a_surprise_raises_the_volatility():
 
 @pytest.mark.requirement("R29")
 def test_ratings_find_the_order_of_skills():
-    """Synthetic skills, twenty entries, ten periods of random pairings."""
+    """Synthetic skills of twenty entries, with ten periods of random pairings."""
     generator = torch.Generator().manual_seed(1)
     skill = torch.linspace(-2, 2, 20, dtype=torch.float64)
     now = unrated(20)

@@ -1,4 +1,4 @@
-"""A league as a file: there and back, and nothing of a stranger believed (R10, R31)."""
+"""Export and import of a league, with validation of untrusted files (R10, R31)."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from echelon.runtime.files import FileError
 
 
 def exported(tmp_path):
-    """A league with a child and its parent, matches, a closed period; and its file elsewhere."""
+    """Return a league with a child and its parent, matches and a closed period, and its exported file."""
     store = fresh(tmp_path)
     parent = store.add(checkpoint_of(tmp_path, 1))
     child = store.add(checkpoint_of(tmp_path, 2), parent=parent.id)
@@ -26,7 +26,7 @@ def exported(tmp_path):
     return store, path
 
 
-def test_there_and_back(tmp_path):
+def test_export_and_import_round_trip(tmp_path):
     store, path = exported(tmp_path)
     again = read_league(path, tmp_path / "other")
     assert again.entries() == store.entries() and again.standings() == store.standings()
@@ -49,7 +49,7 @@ def twice(table, row):
     return lambda document: document[table].append(dict(document[table][row]))
 
 
-NOT_A_NAME = r"entries\[5\].name must be small letters"
+NOT_A_NAME = r"entries\[5\].name must be lower-case letters"
 NOT_A_TEXT = r"changes\[0\].reason must be a text of at most 1000 printable letters"
 SPOILED = {
     "NaN rating": (
@@ -61,14 +61,14 @@ SPOILED = {
         r"ratings\[0\].deviation must be a number 0.001",
     ),
     "no volatility": (put("ratings", 1, "volatility", 0), r"ratings\[1\].volatility must be a number 1e-06..10"),
-    "duplicate id": (twice("entries", 5), r"entries\[7\].id must stand there once"),
+    "duplicate id": (twice("entries", 5), r"entries\[7\].id must be unique"),
     "duplicate name": (put("entries", 6, "name", "heuristic:easy@3"), r"entries\[6\].weights must be None"),
-    "duplicate match": (twice("matches", 0), r"matches\[2\].key must stand there once"),
+    "duplicate match": (twice("matches", 0), r"matches\[2\].key must be unique"),
     "unknown kind": (put("entries", 5, "kind", "emperor"), r"entries\[5\].kind must be one of .* got 'emperor'"),
     "a path": (put("entries", 5, "weights", "../../etc/shadow"), r"entries\[5\].weights must be 'weights/"),
     "an absolute path": (put("entries", 5, "weights", "/etc/shadow"), r"entries\[5\].weights must be 'weights/"),
     "a path as id": (put("entries", 5, "id", "../../etc/shadow"), r"entries\[5\].id must be a sha256, got '../../etc"),
-    "false tier": (put("entries", 0, "id", "0" * 64), r"entries\[0\].id must be [0-9a-f]{64}, as of every heuristic"),
+    "false tier": (put("entries", 0, "id", "0" * 64), r"entries\[0\].id must be [0-9a-f]{64}, the id of heuristic"),
     "weights that are not there": (put("entries", 5, "id", "0" * 64), r"entries\[5\].weights must be"),
     "unknown entry": (put("matches", 1, "blue", "0" * 64), r"matches\[1\].blue must name a known entry"),
     "unknown period": (put("matches", 1, "period", 9), r"matches\[1\].period must name a known period, got 9"),
@@ -96,54 +96,54 @@ SPOILED = {
         put("entries", 5, "name", "tier:easy"),
         NOT_A_NAME,
     ),
-    "a tier nobody knows": (put("entries", 5, "name", "heuristic:best"), NOT_A_NAME),
+    "an unknown tier": (put("entries", 5, "name", "heuristic:best"), NOT_A_NAME),
     "its own child": (
         lambda d: d["entries"][5].update(parent=d["entries"][5]["id"]),
         r"entries\[5\].parent must name an",
     ),
     "a circle of parents": (
         lambda d: d["entries"][5].update(parent=d["entries"][6]["id"]),
-        r"entries\[5\].parent must name an entry above it",
+        r"entries\[5\].parent must name an earlier entry",
     ),
     "another battle's key": (
         put("matches", 0, "seed", 7),
         rf'matches\[0\].key must be \'{{"rules_version": {RULES_VERSION}, .*}}/7/',
     ),
-    "a rating before its time": (put("ratings", 0, "period", 2), r"ratings\[0\].period must be one that is closed"),
+    "a rating before its time": (put("ratings", 0, "period", 2), r"ratings\[0\].period must be a closed period"),
     "a tier that rises": (
         put("entries", 0, "kind", "candidate"),
         r"entries\[0\].kind must be one of \('scripted'",
     ),
     "a network as a tier": (put("entries", 5, "kind", "scripted"), r"entries\[5\].kind must be one of \('candidate', "),
-    "nobody": (
+    "no entries": (
         lambda d: [d[table].clear() for table in ("entries", "matches", "ratings", "changes")],
-        "entries must be at least one, got none",
+        "entries must contain at least one, got none",
     ),
     "another battle": (
         lambda d: d["env"].update(comm_dim=4),
-        r"entries\[5\].weights: trained in another battle: env",
+        r"entries\[5\].weights: trained with another battle config: env",
     ),
     "a rating that no match gives": (
         put("ratings", 5, "rating", 2500.0),
-        r"ratings\[5\].rating must be 1500, as the matches of period 1 give, got 2500",
+        r"ratings\[5\].rating must be 1500, computed from the matches of period 1, got 2500",
     ),
     "a match left out": (
         lambda d: d["matches"].pop(),
-        r"ratings\[\d\].(rating|deviation) must be [0-9.]+, as the matches of period 1 give, got",
+        r"ratings\[\d\].(rating|deviation) must be [0-9.]+, computed from the matches of period 1, got",
     ),
     "another winner": (
         lambda d: d["matches"][0].update(winner=3 - d["matches"][0]["winner"]),
-        r"ratings\[\d\].rating must be [0-9.]+, as the matches of period 1 give, got",
+        r"ratings\[\d\].rating must be [0-9.]+, computed from the matches of period 1, got",
     ),
     "ratings left out": (
         lambda d: d["ratings"].clear(),
-        "ratings must rate all that played in period 1, got none of [0-9a-f]{64}",
+        "ratings must include all players of period 1, got none of [0-9a-f]{64}",
     ),
-    "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with one that is open, got open \[\]"),
+    "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with the only open one, got open \[\]"),
 }
 
 
-def test_ratings_of_several_periods_are_computed_again_from_the_ones_before(tmp_path):
+def test_ratings_of_several_periods_are_recomputed(tmp_path):
     store, path = exported(tmp_path)
     child, parent = (entry.id for entry in store.entries("candidate"))
     store.record([fought(parent, child, 1), fought(parent, child, 2), fought(child, parent, 2)])
@@ -156,13 +156,13 @@ def test_ratings_of_several_periods_are_computed_again_from_the_ones_before(tmp_
     later["volatility"] *= 1.001
     path.write_text(json.dumps(document))
     with pytest.raises(
-        FileError, match=rf"ratings\[{rows.index(later)}\].volatility must be 0.0[0-9]+, as the matches"
+        FileError, match=rf"ratings\[{rows.index(later)}\].volatility must be 0.0[0-9]+, computed from the matches"
     ):
         read_league(path, tmp_path / "other")
     assert not (tmp_path / "other" / FILE).exists()
 
 
-def test_a_bound_of_exploitability_outside_of_its_interval_is_refused(tmp_path):
+def test_exploitability_outside_its_interval_is_rejected(tmp_path):
     _, path = exported(tmp_path)
     document = json.loads(path.read_text())
     ids = [entry["id"] for entry in document["entries"][5:7]]
@@ -178,7 +178,7 @@ def test_a_bound_of_exploitability_outside_of_its_interval_is_refused(tmp_path):
 
 @pytest.mark.requirement("R31")
 @pytest.mark.parametrize("case", SPOILED)
-def test_a_strangers_file_is_refused_by_row_and_field(tmp_path, case):
+def test_invalid_file_error_names_row_and_field(tmp_path, case):
     _, path = exported(tmp_path)
     spoil, message = SPOILED[case]
     document = json.loads(path.read_text())
@@ -201,7 +201,7 @@ BYTES = {
 
 @pytest.mark.requirement("R10", "R31")
 @pytest.mark.parametrize("case", BYTES)
-def test_a_file_that_is_no_league_is_refused(tmp_path, case):
+def test_file_of_another_kind_is_rejected(tmp_path, case):
     data, message = BYTES[case]
     path = tmp_path / "league.json"
     path.write_bytes(data)
@@ -212,7 +212,7 @@ def test_a_file_that_is_no_league_is_refused(tmp_path, case):
 
 
 @pytest.mark.requirement("R10", "R31")
-def test_links_and_vast_files_are_refused(tmp_path):
+def test_links_and_huge_files_are_rejected(tmp_path):
     link, vast = tmp_path / "link.json", tmp_path / "vast.json"
     link.symlink_to("/etc/passwd")
     with open(vast, "wb") as file:
@@ -223,7 +223,7 @@ def test_links_and_vast_files_are_refused(tmp_path):
 
 
 @pytest.mark.requirement("R31")
-def test_weights_of_a_stranger_are_hashed(tmp_path):
+def test_imported_weights_are_hashed(tmp_path):
     store, path = exported(tmp_path)
     weights = path.parent / "weights" / store.entries("candidate")[0].id / "policy.safetensors"
     data = bytearray(weights.read_bytes())
@@ -233,7 +233,7 @@ def test_weights_of_a_stranger_are_hashed(tmp_path):
         read_league(path, tmp_path / "other")
 
 
-def test_what_is_noted_can_be_read_again(tmp_path):
+def test_recorded_reasons_can_be_imported(tmp_path):
     store, path = exported(tmp_path)
     store.set_kind(store.entries("candidate")[0], "retired", "retired", "too old\n" + "!" * 2000)
     write_league(store, path)
@@ -245,6 +245,6 @@ def test_a_league_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
     store, path = exported(tmp_path)
     before = path.read_bytes()
     monkeypatch.setattr(trade, "MAX_BYTES", 1000)
-    with pytest.raises(FileError, match="a league must be at most 1000 bytes to be read again, got "):
+    with pytest.raises(FileError, match="a league must have at most 1000 bytes to be imported, got "):
         write_league(store, path)
     assert path.read_bytes() == before

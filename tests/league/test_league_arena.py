@@ -1,4 +1,4 @@
-"""Battles between many commanders in one batch: the same as one at a time, and written down (R13, R15, R16, R30)."""
+"""Battles of many commanders in one batch equal single battles, and are recorded (R13, R15, R16, R30)."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ WIDER = dataclasses.replace(TINY, hidden=24)
 
 
 def league(tmp_path):
-    """Two networks of one architecture, one of another, and two scripted tiers."""
+    """Return a league of two networks of one architecture, one of another, and two scripted tiers."""
     store = fresh(tmp_path)
     for seed, model in ((1, TINY), (2, TINY), (3, WIDER)):
         store.add(checkpoint_of(tmp_path, seed, model))
@@ -43,8 +43,8 @@ def test_every_pair_plays_every_seed_on_both_sides():
 
 
 @pytest.mark.requirement("R15")
-def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
-    """Bit for bit: winner, score, and every statistic, for networks and for scripted commanders."""
+def test_battle_is_identical_alone_and_in_a_batch(tmp_path):
+    """Winner, score and every statistic are bit-identical, for networks and scripted commanders."""
     store, ids = league(tmp_path)
     arena = LeagueArena(store, ArenaConfig(CPU))
     battles = round_robin(ids, [7])
@@ -64,7 +64,7 @@ def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
     assert len(set(shots)) > 3, "these battles differ"
 
 
-def test_a_league_that_was_fought_is_not_fought_again(tmp_path):
+def test_recorded_battles_are_not_played_again(tmp_path):
     store, ids = league(tmp_path)
     arena = LeagueArena(store, ArenaConfig(CPU, batch=4))
     battles = round_robin(ids[2:4], [1, 2, 3])
@@ -75,7 +75,7 @@ def test_a_league_that_was_fought_is_not_fought_again(tmp_path):
     assert [len(fought.matches) for fought in arena.play(battles)] == [2] and len(store.matches()) == 6
 
 
-def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
+def test_pair_plays_a_seed_once_at_any_precision(tmp_path):
     store, ids = league(tmp_path)
     battles = round_robin(ids[3:], period_seeds(1, 1))
     assert [len(fought.matches) for fought in LeagueArena(store, ArenaConfig(CPU)).play(battles)] == [2]
@@ -86,7 +86,7 @@ def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
 
 @pytest.mark.requirement("R16")
 def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
-    """The same weights, seed and maps: a match, as `arena.py play` fights it, and a league end in the same bits."""
+    """With the same weights, seed and maps, a match of `arena.py play` and a league battle have equal bits."""
     store, ids = league(tmp_path)
     env = dataclasses.replace(store.env, map_seed=MAP_SEED)
     folders = {n: str(tmp_path / f"policy_{n}") for n in (1, 3)}
@@ -100,8 +100,8 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     assert len({match.state_hash for match in inside.matches}) == len(inside.matches)
 
 
-def test_an_evaluation_in_a_league_tells_what_was_met(tmp_path):
-    """By the names of entries, whatever they are called in a checkpoint; the league keeps what it tells."""
+def test_league_evaluation_reports_what_training_contained(tmp_path):
+    """The result uses the names of entries, even if a checkpoint has others; the league stores provenance."""
     store, ids = league(tmp_path)
     provenance = provenance_of(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy", ids[0]])
     path = checkpoint_of(tmp_path, 9, provenance=provenance)
@@ -116,9 +116,9 @@ def test_an_evaluation_in_a_league_tells_what_was_met(tmp_path):
     assert store.weights.open(store.add_weights(path)).provenance == provenance
 
 
-def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
-    """The same bits as rated battles of the same seeds; nothing is recorded, and a weight that is an entry already does
-    not meet itself."""
+def test_league_evaluation_equals_rated_battles(tmp_path):
+    """Rated battles of the same seeds have the same bits; nothing is recorded, and weights that are already an entry
+    do not play themselves."""
     store, ids = league(tmp_path)
     arena = LeagueArena(store, ArenaConfig(CPU, batch=5))
     totals = []

@@ -1,4 +1,4 @@
-"""A learner in a league: whom it meets, and how it enters (R21, R25)."""
+"""A learner in a league: its opponents, and how it joins (R21, R25)."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ def readers_of(rivals, memory):
     return count_readers(memory, rivals.blocks, rivals.num_slots)
 
 
-def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
+def test_opponents_share_the_learners_architecture(tmp_path):
     store = fresh(tmp_path)
     assert OpponentSampler(store, TINY).shares == {}, "the tiers are no networks"
     mine = store.add(checkpoint_of(tmp_path, 1))
@@ -40,7 +40,7 @@ def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
 
 
 @pytest.mark.requirement("R28")
-def test_a_learner_that_has_played_little_meets_its_like_only(tmp_path):
+def test_new_learner_plays_only_similar_ratings(tmp_path):
     store = fresh(tmp_path)
     near, far = (store.add(checkpoint_of(tmp_path, seed)) for seed in (1, 2))
     scripted = [entry.id for entry in store.entries() if entry.is_scripted]
@@ -56,7 +56,7 @@ def test_a_learner_that_has_played_little_meets_its_like_only(tmp_path):
     assert OpponentSampler(store, TINY, me.id).shares.keys() == {near.id, far.id, me.id}, "after twenty games all"
 
 
-def test_who_is_hard_is_met_most(tmp_path):
+def test_hard_opponents_are_sampled_most(tmp_path):
     store = fresh(tmp_path)
     me, weak, strong = (store.add(checkpoint_of(tmp_path, seed)) for seed in (1, 2, 3))
     store.record(
@@ -71,8 +71,8 @@ def test_who_is_hard_is_met_most(tmp_path):
 
 
 @pytest.mark.requirement("R25")
-def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_path):
-    """Battles under way keep whom they drew; those that begin meet the newcomer and remember nothing."""
+def test_refreshed_pool_applies_to_new_battles_with_empty_memory(tmp_path):
+    """Running battles keep their opponents; new ones play the new entry with empty memory."""
     store = fresh(tmp_path)
     store.add(checkpoint_of(tmp_path, 1))
     sampler = OpponentSampler(store, TINY)
@@ -100,7 +100,7 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
     assert met[-1] == [newcomer.id] * 4
 
 
-def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
+def test_run_joins_its_league_and_is_rated(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF, LeagueConfig(cold_games=0))
     arena = LeagueArena(store, ArenaConfig(CPU))
     sampler = OpponentSampler(store, TINY)
@@ -135,13 +135,13 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
     assert sum('"match"' in line for line in lines) == len(store.matches()), "the matches of a learner are logged too"
 
 
-def test_a_share_of_the_battles_may_be_the_leagues():
+def test_league_battles_may_be_a_share():
     config = TrainConfig(num_envs=32, opponent="league:x", past_share=0.5, ppo=PPOConfig(minibatches=1))
     assert (config.league, config.past_battles, config.scripted_battles) == ("x", 16, 16)
     assert TrainConfig(num_envs=16, ppo=PPOConfig(minibatches=1)).league == ""
 
 
-def test_an_entry_that_was_rated_is_only_known_again(tmp_path):
+def test_rated_entry_is_not_rated_again(tmp_path):
     store = fresh(tmp_path)
     arena = LeagueArena(store, ArenaConfig(CPU))
     path = checkpoint_of(tmp_path, 1)

@@ -1,4 +1,4 @@
-"""Lines of descent and the rank correlation of age and rating (R29)."""
+"""Lineages, and the rank correlation of age and rating (R29)."""
 
 import json
 
@@ -22,8 +22,8 @@ def test_the_longest_line_is_found_oldest_first():
     assert longest_line([]) == []
 
 
-def test_a_line_that_bites_its_tail_ends():
-    """As a stranger's file may have it."""
+def test_cyclic_lineage_terminates():
+    """An untrusted file may contain a cycle."""
     assert len(longest_line([child("a", "b"), child("b", "a")])) == 2
 
 
@@ -55,7 +55,7 @@ def test_named_parent_is_that_of_the_first_checkpoint_only(tmp_path):
 
 
 def test_file_that_names_no_ancestors_has_none(tmp_path):
-    """As Echelon 1.0 wrote it."""
+    """Echelon 1.0 wrote such files."""
     path = checkpoint_of(tmp_path, 1)
     claims = json.loads((path / CLAIMS).read_text())
     del claims["ancestors"]
@@ -65,7 +65,7 @@ def test_file_that_names_no_ancestors_has_none(tmp_path):
 
 
 @pytest.mark.requirement("R29")
-def test_rank_correlation_of_the_textbook():
+def test_rank_correlation_textbook_example():
     # IQ and hours of television: rho = -29/165
     iq = [86, 97, 99, 100, 101, 103, 106, 110, 112, 113]
     hours = [2, 20, 28, 27, 50, 29, 7, 17, 6, 12]

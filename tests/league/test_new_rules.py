@@ -1,4 +1,4 @@
-"""A league holds under its rules alone: one of others is refused by name, and so is what mixes them."""
+"""A league is valid only under its rules: leagues and files of other rules are rejected with their version."""
 
 import json
 import shutil
@@ -23,12 +23,12 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 CPU = torch.device("cpu")
-HINT = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
+HINT = "matches and ratings are valid only under their rules; `arena.py add` adds its weights/* to a new league"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    """The folder of a league with two policies, one the child of the other, matches and a closed period."""
+    """Return the folder of a league with two policies, parent and child, matches and a closed period."""
     folder = tmp_path_factory.mktemp("made")
     store = fresh(folder)
     parent = store.add(checkpoint_of(folder, 1))
@@ -41,12 +41,12 @@ def made(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def league(made, tmp_path) -> Store:
-    """A copy of it."""
+    """Return a copy of the league."""
     return Store(shutil.copytree(made, tmp_path / "league"))
 
 
 def one_line(raised: pytest.ExceptionInfo) -> str:
-    """The message of an error, which is one line."""
+    """Return the message of an error, which must have one line."""
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -65,7 +65,7 @@ def test_a_league_of_newer_rules_is_refused(league):
         Store(league.folder)
 
 
-def test_a_policy_of_earlier_rules_is_added_and_it_is_told(tmp_path, monkeypatch, caplog):
+def test_policy_of_earlier_rules_is_added_with_a_warning(tmp_path, monkeypatch, caplog):
     path = checkpoint_of(tmp_path, 1, env=EnvConfig.small())
     change_rules(monkeypatch)
     store = Store.create(tmp_path / "league", resolve(str(path)).env)
@@ -98,7 +98,7 @@ SPOILED = {
             d["ratings"].clear(),
             d["entries"][3].update(name="heuristic:hard@7", id=scripted_id("heuristic:hard@7")),
         ),
-        rf"entries\[3\].name must end with @{OURS}, the league's, got 'heuristic:hard@7'",
+        rf"entries\[3\].name must end with @{OURS}, the rules of the league, got 'heuristic:hard@7'",
     ),
     "newer rules": (
         lambda d: d["env"].update(rules_version=7),
@@ -109,12 +109,12 @@ SPOILED = {
 
 
 def recipe_of(rules: int) -> str:
-    """A recipe that says no more than its versions."""
+    """Return a recipe with versions only."""
     return json.dumps({RULES: rules, MAP_MAKER: MAP_MAKER_VERSION})
 
 
 def key_of(match: dict, recipe: str) -> str:
-    """The key of a match of this recipe."""
+    """Return the key of a match with this recipe."""
     return f"{recipe}/{match['seed']}/{match['blue']}/{match['red']}"
 
 
@@ -131,7 +131,7 @@ def test_an_export_that_mixes_rules_is_refused_by_name(league, tmp_path, case):
     assert one_line(error).startswith("league.json: ")
 
 
-def test_a_match_on_maps_of_another_maker_is_not_taken_as_played(tmp_path):
+def test_match_on_maps_of_another_generator_does_not_count(tmp_path):
     store = fresh(tmp_path)
     one, two, *_ = (entry.id for entry in store.entries())
     ours, other = fought(one, two, 0), fought(one, two, 1)
@@ -141,7 +141,7 @@ def test_a_match_on_maps_of_another_maker_is_not_taken_as_played(tmp_path):
     assert store.record([other]) == 1, "another key"
 
 
-def test_battles_are_looked_up_under_every_recipe_of_today(tmp_path):
+def test_played_battles_are_found_under_all_current_recipes(tmp_path):
     store = fresh(tmp_path)
     assert store.played([]) == set()
     one, two, *_ = (entry.id for entry in store.entries())
@@ -152,7 +152,7 @@ def test_battles_are_looked_up_under_every_recipe_of_today(tmp_path):
     assert store.played(asked) == set(asked[:3]) and store.played([Battle(two, one, 0)]) == set()
 
 
-def test_a_key_that_does_not_begin_with_its_recipe_ends_no_search(tmp_path):
+def test_key_without_its_recipe_prefix_does_not_stop_the_search(tmp_path):
     store = fresh(tmp_path)
     one, two, *_ = (entry.id for entry in store.entries())
     store.record([fought(one, two, 0)])
@@ -166,6 +166,6 @@ def test_a_scripted_commander_of_other_rules_is_refused(monkeypatch):
     change_rules(monkeypatch)
     with pytest.raises(ConfigError) as error:
         policy_of(f"heuristic:expert@{OURS}", BRIEF, CPU)
-    says = f"a scripted commander must be of rules {NEXT}, those of this Echelon, heuristic:expert, got"
+    says = f"a scripted commander must be of rules {NEXT} of this Echelon, heuristic:expert, got"
     assert one_line(error) == f"{says} 'heuristic:expert@{OURS}'"
     assert policy_of("heuristic:expert", BRIEF, CPU).tier is policy_of(f"heuristic:expert@{NEXT}", BRIEF, CPU).tier

@@ -15,7 +15,7 @@ from echelon.league.store import Store
 
 
 @pytest.mark.requirement("R22")
-def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
+def test_period_rates_all_entries_from_previous_ratings(tmp_path):
     store = fresh(tmp_path)
     ids = [entry.id for entry in store.entries()]
     store.record([fought(ids[0], ids[1], 0, 1), fought(ids[1], ids[2], 0, 1), fought(ids[2], ids[0], 1, 0)])
@@ -33,7 +33,7 @@ def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
 
 
 @pytest.mark.requirement("R22")
-def test_a_period_is_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_closing_a_period_is_atomic(tmp_path, monkeypatch):
     store = fresh(tmp_path)
     ids = [entry.id for entry in store.entries()]
     store.record([fought(ids[0], ids[1], 0)])
@@ -54,7 +54,7 @@ THREE = [stand("bold", 1700, 120), stand("sure", 1600, 30), stand("calm", 1580, 
 
 @pytest.mark.requirement("R26")
 @pytest.mark.parametrize(("k", "best"), [(0, "bold"), (1, "bold"), (2, "calm")])
-def test_who_leads_depends_on_how_careful_one_is(k, best):
+def test_order_depends_on_conservatism(k, best):
     # k = 0: 1700, 1600, 1580; 1: 1580, 1570, 1570; 2: 1460, 1540, 1560
     found = moves(THREE, LeagueConfig(conservatism=k, commanders=1))
     assert [(move.id, move.change) for move in found] == [(best, "promoted")]
@@ -69,14 +69,14 @@ def test_ties_go_to_more_games_then_to_the_name():
 
 
 @pytest.mark.requirement("R26")
-def test_few_games_neither_rise_nor_fall():
+def test_few_games_cause_no_move():
     new = [stand("new", 2000, 10, games=19), stand("old", 1500, 50)]
     found = moves(new, LeagueConfig(commanders=1, candidates_kept=1))
     assert [(move.id, move.kind) for move in found] == [("old", "commander")]
 
 
 @pytest.mark.requirement("R26")
-def test_the_lowest_fall_back_and_retire_and_roles_keep_their_places():
+def test_lowest_entries_retire_and_roles_stay():
     rows = [stand(str(n), 2000 - 100 * n, 50, kind="commander") for n in range(4)]
     rows += [stand("main", 100, 50, kind="main"), stand("tier", 100, 50, kind="scripted")]
     found = moves(rows, LeagueConfig(commanders=1, candidates_kept=2))
@@ -87,7 +87,7 @@ def test_the_lowest_fall_back_and_retire_and_roles_keep_their_places():
     ]
 
 
-def test_commander_took_half_of_its_points():
+def test_commander_needs_half_of_its_points():
     rows = [
         stand("lucky", 1800, 50, share=0.49),
         stand("even", 1500, 50, share=0.5),
@@ -117,7 +117,7 @@ def test_history_survives_retirement(tmp_path):
 
 
 @pytest.mark.requirement("R22")
-def test_a_period_that_others_closed_stays_closed(tmp_path):
+def test_period_closed_by_another_process_stays_closed(tmp_path):
     store = fresh(tmp_path)
     a, b = (entry.id for entry in store.entries()[:2])
     store.record([fought(a, b, 0)])
@@ -126,7 +126,7 @@ def test_a_period_that_others_closed_stays_closed(tmp_path):
     assert close_period(store, 1) == 1 and store.period == 2 and store.standings() == before
 
 
-def test_moves_are_written_down_in_the_period_that_led_to_them(tmp_path):
+def test_moves_are_recorded_in_their_period(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF, LeagueConfig(min_games=1))
     entry = store.add(checkpoint_of(tmp_path, 1))
     store.record([fought(entry.id, store.entries()[0].id, 0)])
@@ -136,7 +136,7 @@ def test_moves_are_written_down_in_the_period_that_led_to_them(tmp_path):
 
 @pytest.mark.requirement("R28")
 @pytest.mark.parametrize(("seeds", "opponents"), [(4, {1400, 1650}), (5, {1000, 1400, 1650, 1900, 2300})])
-def test_a_newcomer_meets_everybody_once_it_has_played_enough(tmp_path, seeds, opponents):
+def test_new_entry_plays_all_after_enough_games(tmp_path, seeds, opponents):
     store = fresh(tmp_path)
     ratings = dict(zip([entry.id for entry in store.entries()], (1000, 1400, 1650, 1900, 2300), strict=True))
     store.record([fought(a, b, n) for a in ratings for b in ratings for n in range(10) if a < b])
@@ -166,7 +166,7 @@ HEATS = {"top": 0.0, "twin": 0.0, "odd": 5.0, "also": 1.0, "low": 50.0}
     (1, 0.0, ["odd", "also", "low"]),
     (1, 5.0, ["odd", "also", "low"]),
 ])  # fmt: skip
-def test_among_equals_those_stay_that_fight_unlike_the_others(kept, gap, retired):
+def test_dissimilar_styles_stay_among_equals(kept, gap, retired):
     config = LeagueConfig(commanders=1, candidates_kept=kept, equal_rating=gap)
     found = moves(EQUALS, config, {name: style_of(heat) for name, heat in HEATS.items()})
     assert sorted(move.id for move in found if move.change == "retired") == sorted(retired)
@@ -180,9 +180,9 @@ def test_of_two_of_one_style_one_stays():
     assert [move.id for move in found if move.change == "retired"] == ["odd"], "the better of the two stays"
 
 
-def test_by_default_styles_cost_no_more_rating_than_equals_differ_in():
-    """Made-up ratings and styles: as many stay, nobody for somebody more than `equal_rating` better, who promotes and
-    falls back is the same, and without styles all is as by rating alone."""
+def test_style_choice_costs_at_most_equal_rating():
+    """With random ratings and styles, the same number stays, no stayer is more than `equal_rating` below a retired one,
+    and without styles ratings alone decide."""
     generator = torch.Generator().manual_seed(3)
     for _ in range(50):
         ratings, heats = 1500 + 60 * torch.randn(30, generator=generator), torch.randn(30, generator=generator)

@@ -1,4 +1,4 @@
-"""The league's file: nothing lost, nothing counted twice, and nothing believed unchecked (R10, R23)."""
+"""The league's file: no lost or duplicate rows, and validation of untrusted content (R10, R23)."""
 
 import dataclasses
 import multiprocessing
@@ -31,12 +31,12 @@ def two_of(store: Store) -> tuple[str, str]:
     return first.id, second.id
 
 
-def test_a_fresh_league_holds_the_tiers(tmp_path):
+def test_new_league_contains_the_tiers(tmp_path):
     store = fresh(tmp_path)
     assert [entry.name for entry in store.entries()] == [f"heuristic:{tier}@{RULES_VERSION}" for tier in TIERS]
     assert store.env == dataclasses.replace(BRIEF, map_seed=0) and store.period == 1
     assert {(s.rating, s.deviation, s.games) for s in store.standings()} == {(1500.0, 350.0, 0)}
-    with pytest.raises(FileError, match="cannot be made: File exists"):
+    with pytest.raises(FileError, match="cannot be created: File exists"):
         fresh(tmp_path)
     with pytest.raises(FileError, match="expected the file of a league, found none"):
         Store(tmp_path / "nowhere")
@@ -114,7 +114,7 @@ def test_thirty_kills_lose_nothing_that_was_reported(tmp_path):
 
 
 @pytest.mark.requirement("R23")
-def test_weights_are_kept_before_their_row(tmp_path):
+def test_weights_are_stored_before_their_row(tmp_path):
     store = fresh(tmp_path)
     path = checkpoint_of(tmp_path, 1)
     entry = store.add(path, parent=None)
@@ -128,12 +128,12 @@ def test_weights_are_kept_before_their_row(tmp_path):
     with pytest.raises(ConfigError, match=r"another battle .* env.sight_range_vox is 60.0 here and 30.0 there"):
         store.add(checkpoint_of(tmp_path, 2, env=other))
     with pytest.raises(ConfigError, match="an entry must be a name"):
-        store.find("nobody")
+        store.find("missing")
 
 
 @pytest.mark.requirement("R23")
 def test_a_row_appears_after_its_weights_are_on_the_disk(tmp_path, monkeypatch):
-    """What was written when: file, folder, name of the folder, then the row."""
+    """The order of writes is file, folder, name of the folder, then the row."""
     store, order = fresh(tmp_path), []
     fsync, rename, insert = os.fsync, Path.rename, Database.insert
     monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), fsync(handle))[1])
@@ -192,7 +192,7 @@ SPOILED = {
 
 @pytest.mark.requirement("R31")
 @pytest.mark.parametrize("case", SPOILED)
-def test_spoiled_weights_are_refused(tmp_path, case):
+def test_corrupt_weights_are_rejected(tmp_path, case):
     store = fresh(tmp_path)
     entry = store.add(checkpoint_of(tmp_path, 1))
     spoil, message = SPOILED[case]
@@ -205,13 +205,13 @@ def test_spoiled_weights_are_refused(tmp_path, case):
 
 @pytest.mark.requirement("R31")
 @pytest.mark.parametrize("name", ["../../etc/shadow", "/etc/shadow", "A" * 64, ""])
-def test_nothing_outside_the_vault_is_opened(tmp_path, name):
+def test_nothing_outside_the_weights_folder_is_opened(tmp_path, name):
     with pytest.raises(FileError, match="weights must be a sha256, got "):
         fresh(tmp_path).weights.open(name)
 
 
 @pytest.mark.requirement("R10", "R31")
-def test_a_file_that_is_no_league_is_refused(tmp_path):
+def test_file_of_another_kind_is_rejected(tmp_path):
     store = fresh(tmp_path)
     path = store.folder / FILE
     store.close()
@@ -245,7 +245,7 @@ def test_leagues_of_other_battles_are_other_leagues(tmp_path):
     assert Store(wide.folder).rules == LeagueConfig(weighting="variance", commanders=2)
 
 
-def test_who_was_retired_may_come_back(tmp_path):
+def test_retired_entry_may_return(tmp_path):
     store = fresh(tmp_path)
     path = checkpoint_of(tmp_path, 1)
     entry = store.add(path)
@@ -260,7 +260,7 @@ def test_weights_of_another_battle_leave_nothing_behind(tmp_path):
     with pytest.raises(ConfigError, match="another battle"):
         store.add(checkpoint_of(tmp_path, 1, env=other))
     assert not store.weights.folder.exists()
-    # The same weights, trained in this battle.
+    # The same weights, trained in this league's battle.
     shutil.rmtree(tmp_path / "policy_1")
     assert store.add(checkpoint_of(tmp_path, 1)).kind == "candidate"
 

@@ -1,4 +1,4 @@
-"""Styles of a league's entries: measured once, kept by hash, and told by distance."""
+"""Styles of a league's entries: measured once, stored by hash, and compared by distance."""
 
 import dataclasses
 import math
@@ -17,12 +17,12 @@ CPU = torch.device("cpu")
 
 
 def made(name: str, **numbers: float) -> Style:
-    """A style of so many scales from nothing."""
+    """Return a style with this many scales of distance from zero."""
     scaled = {measure: numbers.get(measure, 0.0) * one.scale for measure, one in MEASURES.items() if measure != "share"}
     return Style(name, "league", "f", {"share_laser": 0.0, **scaled}, {"easy": 0.5}, (1,), {})
 
 
-def test_each_entry_is_measured_once_and_kept_by_its_hash(tmp_path, monkeypatch):
+def test_each_entry_is_measured_once_and_stored_by_hash(tmp_path, monkeypatch):
     store = fresh(tmp_path)
     entry, told = store.add(checkpoint_of(tmp_path, 1)), []
     arena = LeagueArena(store, ArenaConfig(CPU))
@@ -37,7 +37,7 @@ def test_each_entry_is_measured_once_and_kept_by_its_hash(tmp_path, monkeypatch)
         styles_of(arena, 4)
 
 
-def test_what_a_stranger_kept_is_checked(tmp_path):
+def test_stored_styles_are_validated(tmp_path):
     store = fresh(tmp_path)
     who = store.entries()[0].id
     assert stored_style(store, who) is None
@@ -47,7 +47,7 @@ def test_what_a_stranger_kept_is_checked(tmp_path):
             stored_style(store, who)
 
 
-def test_whom_each_is_most_like():
+def test_most_similar_entry():
     styles = {name: made(name, heat=far, zone=far) for name, far in (("a", 0.0), ("b", 1.0), ("c", 5.0))}
     columns, unit = style_columns(styles), math.sqrt(2 / len(MEASURES))
     assert {name: row["like"] for name, row in columns.items()} == {"a": "b", "b": "a", "c": "b"}

@@ -1,4 +1,4 @@
-"""Policies in the cache: bounded, and counted (R18)."""
+"""The cache of policies: its bound and its counts (R18)."""
 
 import gc
 import weakref
@@ -14,8 +14,8 @@ from echelon.league.store import WeightStore
 
 
 @pytest.mark.requirement("R18")
-def test_the_cache_is_bounded_and_counts(tmp_path):
-    """Six opponents, two dozen requests: never more policies alive than it may keep."""
+def test_cache_is_bounded_and_counts_hits(tmp_path):
+    """With six opponents and two dozen requests, the number of live policies stays within the capacity."""
     store = fresh(tmp_path)
     digests = [store.add_weights(checkpoint_of(tmp_path, seed)) for seed in range(6)]
     weights = WeightStore(store.folder, capacity=2)
@@ -44,7 +44,7 @@ def test_the_least_recently_used_policy_goes_first(tmp_path):
 
 @pytest.mark.requirement("R18")
 def test_memory_stays_flat_over_many_matches(tmp_path):
-    """Sixteen matches among six policies: as many tensors after them as after the first eight."""
+    """With sixteen matches among six policies, there are as many tensors at the end as after the first eight."""
     store = fresh(tmp_path)
     ids = [store.add(checkpoint_of(tmp_path, seed)).id for seed in range(6)]
     store.weights = WeightStore(store.folder, capacity=2)
@@ -54,6 +54,6 @@ def test_memory_stays_flat_over_many_matches(tmp_path):
         arena.arena.play([Battle(*own) for x, y, seed in pairs for own in ((x, y, seed), (y, x, seed))])
         if start in (4, 12):
             gc.collect()
-            # By type: of a weak reference that another test left behind `isinstance` asks the object.
+            # Compare types, because `isinstance` would call the object behind a weak reference of another test.
             counts.append(sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects()))
     assert store.weights.load.cache_info().currsize == 2 and counts[1] <= counts[0]

@@ -45,7 +45,7 @@ def test_doctor_on_broken_machine_names_every_cause(answers, monkeypatch):
     monkeypatch.setenv("ECHELON_BACKEND", "fast")
     fallback.fall_back("a thing runs without another: no reason")
     told = answers()
-    assert told["numba"].startswith("not here: ") and told["packages"].endswith("is not here")
+    assert told["numba"].startswith("not installed: ") and told["packages"].endswith("not installed")
     assert told["compiler"] == "no C++ compiler: torch.compile is off"
     assert told["battles run as"].startswith("fails: ECHELON_BACKEND must be one of auto, ")
     assert told["fell back"] == "a thing runs without another: no reason"
@@ -57,11 +57,11 @@ def test_doctor_tries_compile_and_capture(monkeypatch):
     monkeypatch.setattr(doctor, "fused", lambda function, device: function)
     assert compiles(CPU).startswith("works (")
     monkeypatch.setattr(doctor, "fused", lambda function, device: lambda values: function(values) + 1)
-    assert compiles(CPU) == "fails: another result than without"
+    assert compiles(CPU) == "fails: the result differs from eager mode"
     counted = simulate(monkeypatch)
     assert captures(CPU) == "work" and counted.captures == 1
     monkeypatch.setattr(counted, "replay", lambda self: None)
-    assert captures(CPU) == "fails: a replay does something else than a call"
+    assert captures(CPU) == "fails: a replay differs from a call"
     monkeypatch.setattr(cuda_graphs.GraphedFunction, "_capture", lambda self, key: setattr(self, "is_graphed", False))
     assert captures(CPU) == "fail: see below"
     monkeypatch.setenv("ECHELON_CUDA_GRAPHS", "off")

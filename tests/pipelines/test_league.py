@@ -34,7 +34,7 @@ def run(*arguments: str, program: str = "arena.py") -> str:
 def test_league_commands_work_end_to_end(tmp_path, ask):
     path = str(tmp_path / "league")
     assert "5 entries, battles of small" in run("init", "--league", path)
-    with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be made: File exists"):
+    with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be created: File exists"):
         ask("init", "--league", path)
 
     place = tmp_path / "brief"
@@ -66,7 +66,7 @@ def test_league_commands_work_end_to_end(tmp_path, ask):
     assert (tmp_path / "ratings.pdf").read_bytes().startswith(b"%PDF")
     assert sum(said["nash"].values()) == pytest.approx(1, abs=0.05) and said["exploitability"] < 0.01
     assert 0 <= said["cyclic"] <= 1 and said["cyclic_by_chance"] >= 0
-    assert "of the payoff is cyclic, no rating explains it" in ask("payoff", "--league", path)
+    assert "of the payoff is cyclic, so ratings cannot explain it" in ask("payoff", "--league", path)
 
     match = ("play", "--blue", one, "--red", two, "--league", path, "--battles", "2")
     said = json.loads(ask(*match, "--json"))
@@ -98,7 +98,7 @@ def test_league_commands_work_end_to_end(tmp_path, ask):
     for line, match in zip(lines[:42], store.matches(), strict=True):
         assert line["period"] == 1 and {name: line[name] for name in names} == {n: getattr(match, n) for n in names}
         assert line["winner"] == ("draw", "blue", "red")[match.winner]
-    with pytest.raises(FileError, match=r"found none: make one with `arena\.py init`"):
+    with pytest.raises(FileError, match=r"found none: create one with `arena\.py init`"):
         ask("list", "--league", str(tmp_path / "none"))
 
 
@@ -215,13 +215,13 @@ def test_training_enters_a_league(tmp_path):
     own = ("--opponent", f"league:{league}", "--league-every", "1", "--league-seeds", "1")
     said = run(*tiny, *own, "--total-agent-steps", "640", program="train.py")
     assert said.count("in the league ") == 2
-    # No league opponent was available yet.
-    assert said.count(f"{league}: no policy there has this architecture (--model): until one has, 8 of 8 battles") == 1
+    # Nobody there could be met yet.
+    assert said.count(f"{league}: no policy in it has this architecture (--model): until then 8 of 8 battles") == 1
     entered = store.entries("candidate", "commander")
     assert len(entered) == 2 and entered[1].parent == entered[0].id and store.period == 3
     assert sorted(path.name for path in (folder / "checkpoints").iterdir())[-1] == "iteration_000002"
     said = run(*tiny, *own, "--total-agent-steps", "960", "--resume", "latest", program="train.py")
-    assert "no policy there" not in said
+    assert "no policy in it" not in said
     third = store.entries("candidate", "commander")[2:]
     assert [entry.parent for entry in third] == [entered[1].id], "the parent is its last entry"
     assert store.period == 4, "earlier matches are not rated again"
@@ -232,7 +232,9 @@ def test_training_enters_a_league(tmp_path):
 
 def test_evolve_refuses_settings_fixed_by_the_league(tmp_path, ask):
     path = str(Store.create(tmp_path / "league", BRIEF).folder)
-    with pytest.raises(ConfigError, match=r"--train\.max-minutes must be left alone: the league decides it, got 5\.0"):
+    with pytest.raises(
+        ConfigError, match=r"--train\.max-minutes must be left at its default: the league sets it, got 5\.0"
+    ):
         ask("evolve", "--league", path, "--train.max-minutes", "5")
     with pytest.raises(ConfigError, match=r"seeds must be 1\.\.524288, got 0"):
         ask("evolve", "--league", path, "--seeds", "0")
@@ -255,6 +257,6 @@ def test_a_league_evolves(tmp_path):
         ),
         *("--train.backend", "eager", "--device", "cpu"),
     )
-    assert "turn 1, main exploiter: " in said and "joins and begins anew" in said
+    assert "turn 1, main exploiter: " in said and "joins and resets" in said
     assert len(store.entries("main")) == 1 and len(store.entries("exploiter")) == 2
     assert {change.change for change in store.changes()} >= {"added", "judged", "reset"}

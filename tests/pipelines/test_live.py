@@ -19,7 +19,7 @@ from tiny_runs import everything, tiny_run
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from echelon.command.frame_buffer import Film, frames_of
+from echelon.command.frame_buffer import FrameBuffer, frames_of
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.trainer import Trainer
@@ -107,8 +107,8 @@ def test_live_page_does_not_change_the_run(tmp_path, patient, name):
     assert any(orders) == (name == "orders")
 
 
-def test_without_viewers_nothing_is_copied_to_host(tmp_path, patient, monkeypatch):
-    monkeypatch.setattr(Film, "read", lambda self: pytest.fail("read"))
+def test_while_nobody_looks_nothing_is_read(tmp_path, patient, monkeypatch):
+    monkeypatch.setattr(FrameBuffer, "read", lambda self: pytest.fail("read"))
     live = Live()
     Trainer(tiny_run(), tmp_path, callbacks=[live]).train()
     assert live.server is None
@@ -141,7 +141,7 @@ def test_live_recording_can_be_captured(tmp_path, monkeypatch):
     def trainer(name):
         made = Trainer(config, tmp_path / name)
         made.env.restarts_by_row = False
-        film = Film(made.env.sim_model, made.env.state, made.collector.decisions)
+        film = FrameBuffer(made.env.sim_model, made.env.state, made.collector.decisions)
         made.collector.on_decision.append(film.keep)
         return made, film
 
@@ -164,7 +164,7 @@ def test_live_recording_can_be_captured(tmp_path, monkeypatch):
 def test_long_rollout_keeps_last_decisions(monkeypatch, tmp_path):
     monkeypatch.setattr("echelon.command.frame_buffer.MOST_DECISIONS", 5)
     made = Trainer(tiny_run(), tmp_path)
-    film, whole = Film(made.env.sim_model, made.env.state, 8), []
+    film, whole = FrameBuffer(made.env.sim_model, made.env.state, 8), []
     made.collector.on_decision += [film.keep, lambda at, state, after: whole.append(state.tick[0].item())]
     made.iterate()
     assert film.read()["tick"].tolist() == whole[3:]

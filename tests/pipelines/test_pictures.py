@@ -173,7 +173,7 @@ def test_runs_are_plotted_in_one_picture(tmp_path, capsys, monkeypatch):
     assert shown.is_evaluation and shown.is_share and not panels["return"].is_evaluation
     (curve,) = shown.curves.values()
     assert (curve.y.tolist(), curve.low.tolist(), curve.high.tolist()) == ([0.5] * 3, [0.2] * 3, [0.8] * 3)
-    with pytest.raises(ConfigError, match="plot must be given one run folder at least"):
+    with pytest.raises(ConfigError, match="plot must be given at least one run folder"):
         Plot(()).run()
     with pytest.raises(ConfigError, match="plot must be given each run folder once"):
         Plot((runs[0], runs[0].parent / "b" / ".." / "a"), out).run()

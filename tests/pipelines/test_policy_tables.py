@@ -54,7 +54,7 @@ def test_style_of_one_policy_is_printed(brief_task, capsys):
     assert told["policy"] == "hard" and told["response"].keys() == {"easy"} and "range" in told["numbers"]
     StyleCommand("hard", ("easy",), brief_task, 2, arena=arena).run()
     shown = " ".join(capsys.readouterr().out.split())
-    assert "how it fights" in shown and "points per battle, 2 battles each" in shown and "fp32" in shown
+    assert "fighting style" in shown and "points per battle, 2 battles each" in shown and "fp32" in shown
 
 
 def test_play_and_evaluate_log_each_match(brief_task, tmp_path, monkeypatch, capsys):

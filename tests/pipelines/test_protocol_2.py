@@ -91,24 +91,24 @@ def test_published_leaderboard_contains_no_paths():
 def test_verified_result_is_added_and_shown(home, ask, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["echelon", "verify", "result.json", "--policy", "policy_1", "--device", "cpu"])
     commands.main("")
-    assert f"true: {BATTLES} of {BATTLES} battles fought again ended the same, bit for bit" in capsys.readouterr().out
+    assert f"valid: {BATTLES} of {BATTLES} battles replayed, which are bit-identical" in capsys.readouterr().out
     add = ("leaderboard", "add", "result.json", "--policy", "policy_1", "--sample", "4", *TABLE)
     assert "board.json: <first> at tests/strangers-v1; result.json is true: 4 of" in ask(*add, "--name", "<first>")
     (row,) = read_table(Path("board.json"))
     assert row["runs"][0]["provenance"]["unknown"] == [] and row["verified"]["bit_for_bit"]
     assert "the best" not in ask("leaderboard", "show", *TABLE) == markdown([row]) + "\n"
-    assert "of others than stand in board.json" in refused(monkeypatch, arena.main, *add, "--name", "again")
+    assert "not yet in board.json" in refused(monkeypatch, arena.main, *add, "--name", "again")
     assert "page.html" in ask("leaderboard", "page", "--out", "page.html", *TABLE)
     page = Path("page.html").read_text()
-    assert "&lt;first&gt;" in page and "<first>" not in page and "4 of 34 battles fought again" in page
+    assert "&lt;first&gt;" in page and "<first>" not in page and "4 of 34 battles replayed" in page
 
 
 def test_result_outside_task_protocol_is_refused(home, ask, monkeypatch):
     fighter(home, 2, Provenance(opponents=("style:turtle",)))
     told = ask("evaluate", "policy_2", *JUDGE, "--out", "two.json")
-    assert "in training met: style:turtle: this is no figure of the task" in told
+    assert "training contained style:turtle: the result does not count for the task" in told
     words = ("leaderboard", "add", "two.json", "--policy", "policy_2", "--sample", "2", *TABLE)
-    assert "its policy has met style:turtle" in refused(monkeypatch, arena.main, *words)
+    assert "training contained style:turtle" in refused(monkeypatch, arena.main, *words)
     assert not Path("board.json").exists()
 
 
@@ -124,7 +124,7 @@ BAD = {
     "no task": (("evaluate", "hard", "--protocol", "2", "--scenario", "hold-5v5"), "--protocol 2 must be given with"),
     "opponents": (("evaluate", "hard", *JUDGE, "--opponents", "easy"), "--protocol 2 must be given with --task"),
     "a report of protocol 1": (("evaluate", "hard", "--task", TASK.name, "--out", "x"), "--protocol must be 2 with"),
-    "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be one of protocol 2"),
+    "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be one with protocol 2"),
     "training's split": (("evaluate", "hard", *JUDGE, "--split", "train"), "split must be validation or test"),
     "nothing to add": (("leaderboard", "add", *TABLE), "a result must be given to add"),
     "no result": (("leaderboard", "add", "none.json", *TABLE), "none.json: cannot be read"),

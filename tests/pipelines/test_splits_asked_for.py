@@ -45,7 +45,7 @@ def test_evaluation_prints_provenance(tmp_path, capsys, monkeypatch):
     Evaluate(str(path), TASK.name, split="test", arena=HERE).run()
     printed = capsys.readouterr().out
     assert "in training met: battle, heuristic:easy; not met: maps, heuristic:hard\n" in printed
-    assert "opponents, seeds or split are not those of the task: this is no figure of the task" in printed
+    assert "opponents, seeds or split differ from the task's: the result does not count for the task" in printed
     Evaluate(str(path), TASK.name, json=True, arena=HERE).run()
     told = json.loads(capsys.readouterr().out)
     assert told["split"] is None and told["met"]["maps"] == "unknown" and told["by_protocol"]

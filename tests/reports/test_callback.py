@@ -238,5 +238,5 @@ def test_a_run_is_shown_skill_by_skill(tmp_path, monkeypatch):
 
 def test_set_pieces_ask_for_their_own_width_of_messages(tmp_path):
     wide = tiny_run(evaluation=EvalConfig(pieces=1), env=dataclasses.replace(EnvConfig.small(), comm_dim=2))
-    with pytest.raises(ConfigError, match=r"^EvalConfig.pieces must be 0 in a battle whose comm_dim is not \d, got 1$"):
+    with pytest.raises(ConfigError, match=r"^EvalConfig.pieces must be 0 for battles whose comm_dim is not \d, got 1$"):
         Trainer(wide, tmp_path, callbacks=[EvalCallback()])

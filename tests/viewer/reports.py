@@ -21,7 +21,7 @@ def empty_report(**changes) -> dict:
         "axes": {},
         "evaluations": {"columns": [], "rows": []},
         "skills": [],
-        "behaviour": {"whom": "", "weapons": none, "deeds": none, "charts": [], "distances": []},
+        "behaviour": {"against": "", "weapons": none, "deeds": none, "charts": [], "distances": []},
         "battle": "none",
         "config": {"told": "", "settings": []},
     }

@@ -95,7 +95,7 @@ def test_a_second_tab_is_refused(chromium, served):
     with connect(f"ws://{served.server.hosts[0]}/ws?token={serving.TOKEN}", proxy=None, **PATIENT) as first:
         first.recv(timeout=STUCK_S)
         load(chromium, served)
-        chromium.wait("document.getElementById('said').textContent.includes('commands these battles already')")
+        chromium.wait("document.getElementById('said').textContent.includes('already commands these battles')")
     assert not chromium.run("echelon.isConnected()") and chromium.run("echelon.report()") is None
 
 

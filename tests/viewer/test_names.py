@@ -3,7 +3,7 @@
 import pytest
 from scenes import small_replay
 
-from echelon.viewer.page import pack, told_name, unpack
+from echelon.viewer.page import pack, short_name, unpack
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from echelon.viewer.page import pack, told_name, unpack
     ],
 )
 def test_commanders_are_told_without_their_folders(commander, told):
-    assert told_name(commander) == told
+    assert short_name(commander) == told
 
 
 def test_a_page_holds_no_folder():

@@ -30,7 +30,7 @@ def full_report() -> dict:
         "high": [0.3, 0.8, 0.93],
     }
     behaviour = {
-        "whom": "On average.",
+        "against": "On average.",
         "weapons": {"columns": ["weapon", "shots"], "rows": [["laser", 12.5], ["gauss", 3]]},
         "deeds": {"columns": ["", "ours", HOSTILE], "rows": [["kills", 3.2, 1.0]]},
         "charts": [{"title": "shutdowns", "lines": [{"name": "shutdowns", "axis": "evaluations", "y": [1, 2, 0]}]}],

@@ -1,4 +1,4 @@
-"""Battles as commanders meet them: what a step is, and that it is the environment's own decisions."""
+"""The commanders' view: a step equals the decisions of the environment."""
 
 import dataclasses
 
@@ -22,12 +22,12 @@ UNEQUAL = dataclasses.replace(CONFIG, blue=(*CONFIG.blue, "light", "light"), red
 
 @pytest.mark.parametrize(("config", "side"), [(CONFIG, "both"), (UNEQUAL, "blue"), (UNEQUAL, "red")])
 @pytest.mark.parametrize("observation", ["flat", "structured"])
-def test_the_specs_hold(config, side, observation):
+def test_specs_are_valid(config, side, observation):
     check_env_specs(echelon.commanders(config, num_envs=2, seed=1, side=side, observation=observation))
 
 
 def played_by_hand(orders: torch.Tensor, steps: int, seed: int = 5):
-    """What blue's commanders are shown and paid at the end of each step, by decisions of an `EchelonEnv`."""
+    """Return blue's commanders' observations and rewards at the end of each step, computed with `EchelonEnv`."""
     policy = Heuristic(CONFIG, "hard")
     env = EchelonEnv(CONFIG, 2, "cpu", seed, memory=policy.memory_spec())
     td, told = env.reset(), []
@@ -51,7 +51,7 @@ def played_by_hand(orders: torch.Tensor, steps: int, seed: int = 5):
     return told
 
 
-def test_a_step_is_the_decisions_of_a_period_with_the_same_mechs():
+def test_step_equals_the_decisions_of_one_period():
     generator = torch.Generator().manual_seed(3)
     orders = torch.rand(6, 2, 1, 18, generator=generator) * 2 - 1
     expected = played_by_hand(orders, 6)
@@ -67,7 +67,7 @@ def test_a_step_is_the_decisions_of_a_period_with_the_same_mechs():
     assert step >= 3
 
 
-def test_battles_begin_anew_at_the_end_of_a_step_and_hear_their_commander_at_once():
+def test_battles_restart_after_a_step_and_receive_orders_at_once():
     view = echelon.commanders(CONFIG, num_envs=3, seed=2)
     td, restarts = view.reset(), 0
     for _ in range(14):
@@ -79,7 +79,7 @@ def test_battles_begin_anew_at_the_end_of_a_step_and_hear_their_commander_at_onc
     assert restarts >= 3
 
 
-def test_both_sides_are_commanded_in_turn():
+def test_side_both_alternates_teams():
     view = echelon.commanders(CONFIG, num_envs=2, seed=2, side="both")
     td = view.reset()
     td["commanders", "action"] = torch.zeros(2, 1, 18)
@@ -97,12 +97,12 @@ def test_both_sides_are_commanded_in_turn():
         (lambda: echelon.commanders(CONFIG, info=False), "info must be True for commanders"),
     ],
 )
-def test_what_cannot_be_is_refused(make, words):
+def test_invalid_arguments_are_rejected(make, words):
     with pytest.raises(ConfigError, match=words):
         make()
 
 
-def test_orders_of_another_shape_are_refused():
+def test_orders_of_another_shape_are_rejected():
     view = echelon.commanders(CONFIG, num_envs=2, seed=1)
     td = view.reset()
     td["commanders", "action"] = torch.zeros(2, 1, 7)
@@ -110,7 +110,7 @@ def test_orders_of_another_shape_are_refused():
         view.step(td)
 
 
-def test_a_decision_splits_no_operation_over_threads():
+def test_decision_runs_each_operation_on_one_thread():
     view = echelon.commanders(CONFIG, num_envs=2, device="cpu", seed=1)
     view.reset()
     threads = []
@@ -119,7 +119,7 @@ def test_a_decision_splits_no_operation_over_threads():
         threads.append(torch.get_num_threads())
         return action
 
-    view.drives = counted
+    view.override_actions = counted
     torch.set_num_threads(2)
     view.decide(None)
     assert threads == [1] and torch.get_num_threads() == 2

@@ -1,4 +1,4 @@
-"""Composite actions, and who can carry out which."""
+"""The table of discrete actions, and their masks."""
 
 import dataclasses
 
@@ -44,7 +44,7 @@ def test_the_table_has_64_rows_of_different_names_and_numbers():
         ("stand_straight_vent", {Act.VENT: 1.0}),
     ],
 )
-def test_a_row_says_what_its_name_says_and_targets_the_closest_hostile(name, columns):
+def test_row_matches_its_name_and_targets_the_closest_hostile(name, columns):
     row = action_table(0, torch.device("cpu"))[NAMES.index(name)]
     expected = torch.zeros(actions.CONTROLS)
     for column, value in {Act.PREFER_0: 1.0, Act.SORT_CLOSEST: 1.0, Act.HOSTILE_ONLY: 1.0, **columns}.items():
@@ -68,15 +68,15 @@ def test_triggers_without_a_weapon_are_masked():
         assert allowed(mask, mech, "ahead_straight_jump") == (mech in (LIGHT, SCOUT))
 
 
-def test_systems_that_are_switched_off_are_masked():
+def test_disabled_systems_are_masked():
     mask = masks_of(arena(dataclasses.replace(CONFIG, features=FeaturesConfig(ewar=False, smoke=False))))
     assert not allowed(mask, SCOUT, "stand_straight_secondary") and allowed(mask, HEAVY, "stand_straight_secondary")
     assert not allowed(mask, HEAVY, "ahead_straight_special")
 
 
 @pytest.mark.parametrize(("left", "is_ready"), [(0, True), (5, True), (6, False)])
-def test_a_weapon_counts_where_it_is_ready_before_the_decision_ends(left, is_ready):
-    """5 substeps a decision: with 5 left it is at 0 in the last of them, and fires there."""
+def test_weapon_ready_within_the_decision_is_unmasked(left, is_ready):
+    """There are 5 substeps per decision: a cooldown of 5 reaches 0 in the last substep, in which the weapon fires."""
     env = arena(CONFIG)
     env.state.mechs.cooldown[:, :, int(Timer.LASER)] = left
     mask = masks_of(env)
@@ -85,7 +85,7 @@ def test_a_weapon_counts_where_it_is_ready_before_the_decision_ends(left, is_rea
 
 
 @pytest.mark.parametrize(("left", "fires"), [(5, True), (6, False)])
-def test_the_last_substep_of_a_decision_fires_as_the_mask_says(left, fires):
+def test_mask_includes_the_last_substep(left, fires):
     env = arena(CONFIG)
     td = env.reset()
     env.state.mechs.cooldown[:, MEDIUM, int(Timer.KINETIC)] = left
@@ -97,7 +97,7 @@ def test_the_last_substep_of_a_decision_fires_as_the_mask_says(left, fires):
     assert env.state.tally.shots[0, MEDIUM, int(Weapon.AUTOCANNON)].item() == fires
 
 
-def test_a_trigger_with_two_weapons_needs_one_of_them():
+def test_trigger_with_two_weapons_is_unmasked_if_one_is_ready():
     env = arena(CONFIG)
     env.state.mechs.cooldown[:, MEDIUM, int(Timer.KINETIC)] = 50
     assert allowed(masks_of(env), MEDIUM, "stand_straight_tertiary")  # its painter
@@ -105,14 +105,14 @@ def test_a_trigger_with_two_weapons_needs_one_of_them():
     assert not allowed(masks_of(env), MEDIUM, "stand_straight_tertiary")
 
 
-def test_the_dead_have_the_first_action_alone():
+def test_dead_mechs_have_only_the_first_action():
     env = arena(CONFIG)
     env.state.mechs.hp[:, HEAVY] = 0
     mask = masks_of(env)
     assert mask[HEAVY].nonzero().flatten().tolist() == [0] and mask[MEDIUM].sum() > 1
 
 
-def test_a_masked_action_that_is_taken_all_the_same_fires_nothing():
+def test_masked_action_has_no_effect():
     env = arena(CONFIG)
     table = action_table(CONFIG.comm_dim, torch.device("cpu"))
     row = table[NAMES.index("stand_straight_secondary")].expand(1, 4, -1)

@@ -1,4 +1,4 @@
-"""Policies of a team as policies of the whole environment."""
+"""Team policies as policies of the whole environment."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ def policies():
     }
 
 
-def test_all_that_a_policy_wrote_is_passed_on():
+def test_all_outputs_of_a_policy_are_written():
     policy = policies()["lstm"]
     env = EchelonEnv(CONFIG, 2, "cpu", 1, memory=memory_spec(mine=policy))
     td = env.reset()
@@ -46,7 +46,7 @@ def test_all_that_a_policy_wrote_is_passed_on():
 @pytest.mark.parametrize("kind", ["expert", "lstm", pytest.param("feedforward", marks=pytest.mark.long)])
 @pytest.mark.parametrize("lead", [(2, 3), pytest.param((6, 1), marks=pytest.mark.long), (3, 1, 2)])
 def test_a_policy_takes_any_batch_dimensions_before_the_mechs(kind, lead):
-    """Time, battles, processes: the same decisions, and those of one team alone."""
+    """Time, battles, processes: the decisions equal those of one team alone."""
     policy, generator = policies()[kind], torch.Generator().manual_seed(0)
     env = EchelonEnv(CONFIG, 6, "cpu", 1)
     td = env.reset()

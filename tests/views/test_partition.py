@@ -1,4 +1,4 @@
-"""Any partition of the commanded mechs into groups: the same battles, with specs of each group's own."""
+"""Partitions of the commanded mechs into groups: the same battles, with specs for each group."""
 
 import dataclasses
 from itertools import product
@@ -64,7 +64,7 @@ def test_groups_by_class_of_both_teams_never_mix_them():
     assert list(found) == ["blue_medium", "blue_scout", "blue_light", "blue_heavy", "red_scout", "red_heavy"]
 
 
-def test_groups_by_pack_are_fives_within_a_team():
+def test_groups_by_pack_are_packs_of_five():
     five = [f"blue_{i}" for i in range(5)]
     assert teams("pack").group_map == {"blue_pack_0": five, "blue_pack_1": ["blue_5"], "red_pack_0": ["red_0", "red_1"]}
     assert versus("pack").group_map == {"pack_0": [f"agent_{i}" for i in range(5)], "pack_1": ["agent_5"]}
@@ -85,7 +85,7 @@ def test_group_map_is_groups():
     assert one.group_map == versus(LISTED).group_map == LISTED
 
 
-def test_both_sides_of_equal_teams_may_be_grouped_by_class_where_their_classes_agree():
+def test_side_both_allows_groups_by_class_if_classes_agree():
     equal = dataclasses.replace(UNEQUAL, blue=PACK, red=PACK)
     members = team_members(equal, "both", [f"agent_{i}" for i in range(5)])
     assert list(groups_of("class", members)) == ["heavy", "medium", "light", "scout"]
@@ -93,7 +93,8 @@ def test_both_sides_of_equal_teams_may_be_grouped_by_class_where_their_classes_a
     members = team_members(swapped, "both", [f"agent_{i}" for i in range(5)])
     assert groups_of("pack", members) == {"pack_0": [f"agent_{i}" for i in range(5)]}
     with pytest.raises(
-        ConfigError, match=r"other than 'class' unless side is .*agent_2 is medium or light by the side"
+        ConfigError,
+        match=r"another rule than 'class' unless side is .*agent_2 is medium or light, depending on the side",
     ):
         groups_of("class", members)
 
@@ -103,17 +104,17 @@ def test_both_sides_of_equal_teams_may_be_grouped_by_class_where_their_classes_a
 
 @pytest.mark.parametrize("forms", FORMS, ids=["discrete", "structured"])
 @pytest.mark.parametrize("groups", VERSUS_GROUPS, ids=str)
-def test_the_specs_of_versus_hold(groups, forms):
+def test_specs_of_versus_are_valid(groups, forms):
     check_env_specs(versus(groups, **forms), break_when_any_done="both")
 
 
 @pytest.mark.parametrize("forms", FORMS, ids=["discrete", "structured"])
 @pytest.mark.parametrize("groups", TEAMS_GROUPS, ids=str)
-def test_the_specs_of_teams_hold(groups, forms):
+def test_specs_of_teams_are_valid(groups, forms):
     check_env_specs(teams(groups, **forms), break_when_any_done="both")
 
 
-def test_each_group_has_shapes_of_its_own():
+def test_each_group_has_its_own_shapes():
     view = versus(LISTED, action="discrete", memory=MEMORY, state=True)
     td = view.rollout(3)
     for group, mechs in LISTED.items():
@@ -128,7 +129,7 @@ def test_each_group_has_shapes_of_its_own():
     assert view.rows == {"odd": [5, 1], "one": [3], "rest": [0, 4, 2]}
 
 
-def test_groups_may_differ_in_what_they_exchange():
+def test_groups_may_have_different_forms():
     forms = {
         "observation": {"odd": "structured", "one": "flat", "rest": "flat"},
         "action": {"odd": "continuous", "one": "discrete", "rest": "continuous"},
@@ -152,8 +153,8 @@ def test_groups_may_differ_in_what_they_exchange():
 
 
 @pytest.mark.parametrize("groups", TEAMS_GROUPS, ids=str)
-def test_a_partition_is_other_names_for_the_same_mechs(groups):
-    """Actions reach the mechs they are for, whatever the group and the place in it, and what is shown comes back."""
+def test_partition_only_renames_mechs(groups):
+    """Actions and observations belong to the right mechs for any groups and any order in them."""
     view, plain = teams(groups), echelon.teams(UNEQUAL, 2, "cpu", 1)
     generator = torch.Generator().manual_seed(0)
     td, other = view.reset(), plain.reset()
@@ -171,7 +172,7 @@ def test_a_partition_is_other_names_for_the_same_mechs(groups):
                     assert torch.equal(step["next", group, key][:, place], wanted), (name, key)
 
 
-def test_discrete_and_continuous_groups_act_beside_each_other():
+def test_discrete_and_continuous_groups_act_together():
     mixed = versus(LISTED, action={"odd": "continuous", "one": "discrete", "rest": "continuous"})
     plain = versus(LISTED)
     table, generator = action_table(UNEQUAL.comm_dim, torch.device("cpu")), torch.Generator().manual_seed(0)
@@ -187,8 +188,8 @@ def test_discrete_and_continuous_groups_act_beside_each_other():
             assert torch.equal(step["next", group, "observation"], expected["next", group, "observation"])
 
 
-def test_each_groups_memory_is_carried_on_and_zero_again():
-    """Of three groups one has none, and each of the others its own."""
+def test_group_memory_is_carried_and_reset():
+    """One of three groups has no memory, and the others have different ones."""
     view = versus(LISTED, memory={"odd": MEMORY, "one": None, "rest": Composite(c=Unbounded((5,)))})
     td, seen = view.reset(), []
     for t in range(6):
@@ -200,7 +201,7 @@ def test_each_groups_memory_is_carried_on_and_zero_again():
     assert seen == [(0, 0), (1, -1), (2, -2), (3, -3), (0, 0), (5, -5)]
 
 
-def test_a_step_reads_nothing_on_the_host(monkeypatch):
+def test_step_copies_nothing_to_the_host(monkeypatch):
     view = versus("class", action="discrete", state=True, memory=MEMORY, backend="eager")
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     td = view.reset()
@@ -220,7 +221,7 @@ MADE = {"teams": teams, "pack": lambda **kwargs: versus("pack", **kwargs), "mech
 
 
 @pytest.mark.parametrize(("name", "dtype"), usually(product(MADE, HALVES), *zip(MADE, HALVES, strict=True)), ids=str)
-def test_rounded_observations_are_those_of_float32_rounded(name, dtype):
+def test_low_precision_observations_are_rounded_float32(name, dtype):
     make = MADE[name]
     if make is None:
 
@@ -246,7 +247,7 @@ def test_rounded_observations_are_those_of_float32_rounded(name, dtype):
     assert view.full_observation_spec["state"].dtype == dtype
 
 
-def test_a_transform_rounds_as_the_views_do():
+def test_transform_rounds_like_views():
     streams = echelon.EchelonEnv(UNEQUAL, 2, "cpu", 1).reset()["blue", "observation"]
     assert torch.equal(FlatObservation.of(streams, torch.bfloat16), FlatObservation.of(streams).to(torch.bfloat16))
 
@@ -263,13 +264,13 @@ def one_less(**more):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: versus(one_less()), f"groups must be each of {NAMES} in one group, got agent_5 in none"),
-        (lambda: versus(one_less(b=["agent_5"], c=["agent_0"])), "got agent_0 in 'a' and again in 'c'"),
-        (lambda: versus(one_less(b=["agent_5", "agent_5"])), "got agent_5 in 'b' and again in 'b'"),
+        (lambda: versus(one_less()), f"groups must be each of {NAMES} in one group, got agent_5 in no group"),
+        (lambda: versus(one_less(b=["agent_5"], c=["agent_0"])), "got agent_0 in 'a' and in 'c'"),
+        (lambda: versus(one_less(b=["agent_5", "agent_5"])), "got agent_5 in 'b' and in 'b'"),
         (lambda: versus(one_less(b=["agent_6"])), "got 'agent_6' in 'b'"),
         (lambda: versus(one_less(b=[["agent_5"]])), r"got \['agent_5'\] in 'b'"),
-        (lambda: versus(one_less(b=["agent_5"], c=[])), "got nobody in 'c'"),
-        (lambda: versus({}), "groups must be each of agent_0, .* in none"),
+        (lambda: versus(one_less(b=["agent_5"], c=[])), "got no mech in 'c'"),
+        (lambda: versus({}), "groups must be each of agent_0, .* in no group"),
         (lambda: versus(one_less(b="agent_5")), "groups must be class, pack, mech, a MarlGroupMapType or lists"),
         (lambda: versus(one_less(state=["agent_5"])), "a group of groups must be a name .* got 'state'"),
         (lambda: versus({1: ["agent_0"]}), "a group of groups must be a name other than"),
@@ -279,7 +280,7 @@ def one_less(**more):
         (lambda: teams("class", group_map="pack"), "group_map must be left out where groups hold mechs"),
         (lambda: teams(("a", "b", "c")), "groups must be two different names, or a partition"),
         (lambda: teams(("a", "done")), "a group of groups must be a name other than"),
-        (lambda: teams(("a", "b"), group_map={}), "group_map must be each of a_0, .* in none"),
+        (lambda: teams(("a", "b"), group_map={}), "group_map must be each of a_0, .* in no group"),
         (lambda: teams({"a": ["agent_0"]}), "groups must be each of blue_0, blue_1"),
         (lambda: versus(LISTED, action={"odd": "discrete"}), "action must be one value, or one for each of odd, one"),
         (lambda: versus("pack", observation={"pack_0": "flat", "pack_1": 1}), r"observation\['pack_1'\] must be flat"),
@@ -289,15 +290,17 @@ def one_less(**more):
         (lambda: versus(observation="structured", dtype=torch.float16), "dtype must be torch.float32 with structured"),
     ],
 )  # fmt: skip
-def test_a_bad_partition_is_one_line(make, message):
+def test_bad_partition_raises_one_line(make, message):
     with pytest.raises(ConfigError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_action_names_the_groups():
+def test_missing_action_error_names_the_groups():
     view = versus("pack")
     td = view.reset()
     td["pack_0", "action"] = torch.zeros(2, 5, WIDTH)
-    with pytest.raises(ConfigError, match=r"\('pack_1', 'action'\) is missing: a step needs the actions of 'pack_0', "):
+    with pytest.raises(
+        ConfigError, match=r"\('pack_1', 'action'\) is missing: step requires the actions of 'pack_0', "
+    ):
         view.step(TensorDict({"pack_0": {"action": td["pack_0", "action"]}}, [2]))

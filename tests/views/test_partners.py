@@ -1,4 +1,4 @@
-"""Ad hoc teamwork as a view: the battles of the environment, in which a part of a team is commanded inside."""
+"""The view for ad hoc teamwork: the environment's battles, with a part of a team commanded by a partner."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ MINE = [0, 2]
 
 
 def network():
-    """A policy with opinions, which draws its actions."""
+    """Return a policy with large outputs that samples its actions."""
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim)).eval()
     policy.network.head.loc.weight.data.mul_(50)
@@ -38,14 +38,14 @@ def network():
 
 
 def noise(env):
-    """What a policy inside draws with, for both teams."""
+    """Return the noise of a policy inside the view, for both teams."""
     decision = env.state.tick // SHORT.rules.decision_repeat
     return action_noise(env.state.seed, decision, 8, WIDTH).split([4, 4], 1)
 
 
 @pytest.mark.parametrize("side", ["blue", "red", "both"])
-def test_a_part_of_a_team_is_commanded_as_in_the_environment_bit_for_bit(side):
-    """Over the end of a battle; the partner is a network that draws, the opponent one with a memory."""
+def test_partner_view_is_bit_identical_to_the_environment(side):
+    """The battles end and restart; the partner is a sampling network, the opponent a network with memory."""
     partner, opponent = network(), Heuristic(SHORT, "expert")
     view = echelon.partners(SHORT, partner, MINE, opponent, 3, "cpu", SEEDS, side=side)
     env = EchelonEnv(SHORT, 3, "cpu", SEEDS, memory=memory_spec(friend=partner, enemy=opponent))
@@ -81,7 +81,7 @@ def test_a_part_of_a_team_is_commanded_as_in_the_environment_bit_for_bit(side):
 
 
 class WithNoise:
-    """A policy of a team, given what it draws with."""
+    """A team policy that receives the noise."""
 
     def __init__(self, policy, normals):
         self.policy, self.normals = policy, normals
@@ -94,7 +94,7 @@ class WithNoise:
 
 
 @pytest.mark.parametrize("mine", [1, [0, 3]])
-def test_the_specs_hold(mine):
+def test_specs_are_valid(mine):
     env = echelon.partners(SHORT, "heuristic:easy", mine, "heuristic:hard", 3, "cpu", 1, state=True)
     check_env_specs(env)
     assert env.agent_names == (["agent_0"] if mine == 1 else ["agent_0", "agent_3"])
@@ -104,12 +104,12 @@ def test_the_specs_hold(mine):
     assert groups == {"medium": ["agent_1"], "scout": ["agent_3"]}
 
 
-def test_it_is_a_view_of_a_task():
+def test_make_creates_it_for_a_task():
     env = echelon.make(echelon.latest("small-5v5"), "partners", 1, 0, "cpu", partner="style:rusher", mine=4)
     assert env.n_agents == 4 and env.reset()["agents", "observation"].shape[:2] == (1, 4)
 
 
-def test_a_state_dict_goes_on_with_the_same_battles_and_partners():
+def test_state_dict_restores_battles_and_partners():
     def made(seed):
         return echelon.partners(SHORT, "heuristic:hard", MINE, "heuristic:hard", 2, "cpu", seed)
 
@@ -126,7 +126,7 @@ def test_a_state_dict_goes_on_with_the_same_battles_and_partners():
     assert (played(first, first.last_observation()) == played(second, second.last_observation())).all()
 
 
-def test_a_step_reads_nothing_on_the_host(monkeypatch):
+def test_step_copies_nothing_to_the_host(monkeypatch):
     env = echelon.partners(SHORT, "heuristic:easy", MINE, "heuristic:easy", 2, "cpu", 1, backend="eager")
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     td = env.reset()
@@ -138,7 +138,7 @@ def test_a_step_reads_nothing_on_the_host(monkeypatch):
     assert not counter.reads
 
 
-def test_numbers_of_numpy_are_whole_numbers():
+def test_numpy_integers_are_accepted():
     for mine, same in ((np.int64(2), 2), ([np.uint8(3), np.int32(0)], [3, 0])):
         env, other = (echelon.partners(SHORT, mine=given, device="cpu", seed=np.int64(1)) for given in (mine, same))
         assert env.agent_names == other.agent_names
@@ -147,13 +147,13 @@ def test_numbers_of_numpy_are_whole_numbers():
 @pytest.mark.parametrize(
     "mine", [0, 4, 10**12, np.int64(4), np.bool_(True), True, "01", [], [0, 0], [4], [-1], [0.5], range(4)]
 )
-def test_nobody_is_left_out_and_nobody_counted_twice(mine):
+def test_invalid_places_are_rejected(mine):
     with pytest.raises(ConfigError, match=r"mine must be 1\.\.3, a number of mechs, or different places among 0\.\.3"):
         echelon.partners(SHORT, mine=mine, device="cpu")
 
 
-def test_who_commands_the_rest_is_a_policy():
-    with pytest.raises(ConfigError, match="partner must be a name, a path or the policy of a team"):
+def test_partner_must_be_a_policy():
+    with pytest.raises(ConfigError, match="partner must be a name, a path or a team policy"):
         echelon.partners(SHORT, 3, device="cpu")
     with pytest.raises(ConfigError, match="partner must return the team it was given"):
         env = echelon.partners(SHORT, lambda team: None, device="cpu")

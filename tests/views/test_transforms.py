@@ -1,4 +1,4 @@
-"""The flat vector of a mech: every stream in it, and nothing lost."""
+"""The flat observation contains every stream."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=2)
 
 @pytest.fixture(scope="module")
 def fight():
-    """Battles some way in, so that every stream holds something."""
+    """Return battles after some decisions, so that every stream has content."""
     env = EchelonEnv(CONFIG, 3, "cpu", seed=1)
     generator, td = torch.Generator().manual_seed(0), env.reset()
     for _ in range(40):
@@ -27,7 +27,7 @@ def fight():
 
 
 @pytest.mark.parametrize("group", ["blue", "red"])
-def test_a_flat_vector_turns_back_into_the_streams_it_was_made_of(fight, group):
+def test_flat_vector_restores_the_streams(fight, group):
     env, td = fight
     streams = td[group, "observation"]
     back = FlatObservation.restore(FlatObservation.of(streams), env.observation_spec[group, "observation"])
@@ -37,7 +37,7 @@ def test_a_flat_vector_turns_back_into_the_streams_it_was_made_of(fight, group):
         assert torch.equal(back[name], streams[name]), name
 
 
-def test_its_width_is_the_layouts():
+def test_flat_width_matches_the_layout():
     env = TransformedEnv(EchelonEnv(CONFIG, 2, "cpu", seed=0), FlatObservation())
     streams = env.observation_spec["blue", "observation"]
     sizes = {name: streams[name].shape[2:].numel() for name in layout.STREAMS}
@@ -49,7 +49,7 @@ def test_its_width_is_the_layouts():
     assert env.reset()["red", "flat"].shape == (2, 5, width)
 
 
-def test_a_transformed_environment_keeps_its_specs_and_shows_what_it_saw():
+def test_transformed_environment_has_valid_specs():
     env = TransformedEnv(EchelonEnv(CONFIG, 2, "cpu", seed=0), FlatObservation())
     check_env_specs(env)
     rollout = env.rollout(5, break_when_any_done=False)

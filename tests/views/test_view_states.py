@@ -1,4 +1,4 @@
-"""Battles of a view saved, restored and forked: with what the opponent and the user's policies remember, bit by bit."""
+"""Saved, restored and forked battles of a view, with all policies' memory, bit by bit."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ KINDS = pytest.mark.parametrize("kind", MAKERS)
 
 
 def fought(kind, count=3, decisions=3, **how):
-    """A view after some decisions, whose policies wrote 5 into the memory of battle 1."""
+    """Return a view after some decisions, whose policies wrote 5 into the memory of battle 1."""
     view = MAKERS[kind](num_envs=count, seed=4, **how)
     td = view.reset()
     for decision in range(decisions):
@@ -46,7 +46,7 @@ def fought(kind, count=3, decisions=3, **how):
 
 
 def with_actions(view, td, decision, source=None):
-    """Actions of a decision; with `source` those of that place for every battle."""
+    """Set the actions of a decision; with `source`, every battle has the actions of that place."""
     generator = torch.Generator().manual_seed(decision)
     for key in view.action_keys:
         spec = view.full_action_spec[key]
@@ -60,7 +60,7 @@ def with_actions(view, td, decision, source=None):
 
 
 def course(view, td, decisions, source=None):
-    """What is shown of some decisions, the next battles among them: each lasts eight decisions."""
+    """Return the results of some decisions, including the next battles: each battle lasts eight decisions."""
     steps = []
     for decision in decisions:
         step, td = view.step_and_maybe_reset(with_actions(view, td, decision, source))
@@ -76,7 +76,7 @@ def assert_equal(one, other):
 
 
 @KINDS
-def test_a_view_that_is_set_back_plays_the_same_battles(kind):
+def test_restored_view_plays_the_same_battles(kind):
     view, td = fought(kind)
     saved = view.get_state()
     first = course(view, td.clone(), range(10, 20))
@@ -87,7 +87,7 @@ def test_a_view_that_is_set_back_plays_the_same_battles(kind):
 
 
 @KINDS
-def test_a_battle_goes_on_in_another_place_of_another_view(kind):
+def test_battle_continues_in_another_place_of_another_view(kind):
     side = {} if kind == "teams" else {"side": "red"}
     view, td = fought(kind, **side)
     other = MAKERS[kind](num_envs=2, seed=9, maps=view.env.sim_model.maps, **side)
@@ -99,8 +99,8 @@ def test_a_battle_goes_on_in_another_place_of_another_view(kind):
 
 
 @KINDS
-def test_forks_are_the_battle_going_on(kind):
-    """Of battle 1, in which the user of `versus` commands red, and to which its own memory belongs."""
+def test_forks_continue_the_battle(kind):
+    """The forked battle is battle 1, in which the user of `versus` commands red and has memory."""
     view, td = fought(kind)
     forked = view.fork(1, 4)
     assert type(forked) is type(view) and forked.num_envs == 4
@@ -111,7 +111,7 @@ def test_forks_are_the_battle_going_on(kind):
         assert (forked.fork(0, 2).last_observation()["agents", "memory", "h"].shape) == (2, 2, 3)
 
 
-def test_a_task_has_them_too():
+def test_views_of_tasks_have_states():
     env = echelon.make(echelon.latest("small-5v5"), num_envs=2, device="cpu", seed=0)
     env.rollout(2)
     assert env.set_state(env.get_state()).shape == (2,) and env.fork(0, 3).num_envs == 3
@@ -123,14 +123,14 @@ def test_a_task_has_them_too():
         (lambda view: view.get_state([1]), r"saved: is_red must be \[False\].*got \[True\]"),
         (
             lambda view: view.env.get_state([0]),
-            "saved must be what a view's get_state returned",
+            "saved must be the result of a view's get_state",
         ),
         (lambda view: view.get_state([0, 2]), "saved must be 1 battles, one per row"),
         (lambda view: None, "saved must be a TensorDict of get_state"),
         (lambda view: fought("mechs")[0].get_state([0]), "saved: .* must be .* per battle"),
     ],
 )
-def test_what_is_not_of_such_a_view_is_refused_and_changes_nothing(saved, message):
+def test_state_of_another_view_is_rejected_without_changes(saved, message):
     view, _ = fought("versus")
     spoilt, before = saved(view), view.get_state()
     with pytest.raises(ConfigError, match=message):

@@ -1,4 +1,4 @@
-"""Views: the same battles as in the environment itself, under the keys and shapes that other programs expect."""
+"""Views: the environment's battles under the keys and shapes that other programs expect."""
 
 import copy
 import dataclasses
@@ -44,7 +44,7 @@ MEMORY = Composite(h=Unbounded((3,)))
 
 
 def view_of(kind, **kwargs):
-    """A view of three short battles; `both_teams` is `mechs` without an opponent."""
+    """Return a view of three short battles; `both_teams` is `mechs` without an opponent."""
     if kind == "both_teams":
         return echelon.mechs(SHORT, None, 3, "cpu", 1, **kwargs)
     if kind == "teams":
@@ -53,7 +53,7 @@ def view_of(kind, **kwargs):
 
 
 def cool(before, after, ending, sim_model):
-    """Who carries no heat."""
+    """Reward for mechs without heat."""
     return after.mechs.heat < 1.0
 
 
@@ -73,7 +73,7 @@ EVERY_WAY = itertools.product(VIEWS, ("continuous", "discrete"), ("flat", "struc
         EVERY_WAY, ("versus", "continuous", "flat"), ("teams", "discrete", "flat"), ("mechs", "discrete", "structured")
     ),
 )
-def test_the_specs_hold(kind, action, observation):
+def test_specs_are_valid(kind, action, observation):
     view = view_of(kind, action=action, observation=observation, state=True, memory=MEMORY)
     check_env_specs(view, break_when_any_done="both")
 
@@ -102,7 +102,7 @@ def test_keys_and_shapes_of_mechs():
     assert view_of("both_teams").rollout(2).batch_size == (3, 4, 2)
 
 
-def test_groups_of_teams_have_the_names_one_gives_them():
+def test_groups_of_teams_have_the_given_names():
     view = view_of("teams", groups=("agent", "adversary"))
     assert view.group_map == {"agent": ["agent_0", "agent_1"], "adversary": ["adversary_0", "adversary_1"]}
     assert set(view.reward_keys) == {("agent", "reward"), ("adversary", "reward")}
@@ -116,7 +116,7 @@ def actions_of(generator, mechs):
 
 
 def random_teams(config, decisions, seed=1):
-    """What an environment shows of battles in which both teams act at random: steps, each a root and its `next`."""
+    """Return an environment's steps with random actions of both teams: each a root and its `next`."""
     env, generator = EchelonEnv(config, 3, "cpu", seed), torch.Generator().manual_seed(3)
     td, steps = env.reset(), []
     for _ in range(decisions):
@@ -128,7 +128,7 @@ def random_teams(config, decisions, seed=1):
 
 
 @pytest.mark.parametrize("config", [SHORT, UNEQUAL])
-def test_teams_are_the_battles_of_the_environment(config):
+def test_teams_view_equals_the_environment(config):
     steps = random_teams(config, 6)
     view, generator = echelon.teams(config, 3, "cpu", 1), torch.Generator().manual_seed(3)
     td = view.reset()
@@ -150,7 +150,7 @@ def test_teams_are_the_battles_of_the_environment(config):
 @pytest.mark.parametrize("side", usually(("blue", "red", "both"), "both"))
 @pytest.mark.parametrize("kind", ["versus", "mechs"])
 def test_the_opponent_is_commanded_as_in_the_environment(kind, side):
-    """`hard` remembers: its memory moves on in the view as it does in the environment, and is zero where one begins."""
+    """`hard` has memory: it advances in the view as in the environment, and is zero at the start of a battle."""
     view = view_of(kind, side=side)
     is_red = torch.tensor({"blue": [False] * 3, "red": [True] * 3, "both": [False, True, False]}[side])
     opponent = Heuristic(SHORT, "hard")
@@ -183,8 +183,8 @@ def test_the_opponent_is_commanded_as_in_the_environment(kind, side):
         assert torch.equal(view.env.state.mechs.pos, env.state.mechs.pos)
 
 
-def test_other_groups_are_other_names_for_the_same_mechs():
-    """Groups may take mechs in any order; actions and observations find their own."""
+def test_groups_only_rename_mechs():
+    """Groups may list mechs in any order; actions and observations stay assigned to the right mechs."""
     groups = {"odd": ["blue_1", "red_1"], "even": ["red_0", "blue_0"]}
     view, plain = view_of("teams", group_map=groups), view_of("teams")
     generator = torch.Generator().manual_seed(0)
@@ -209,7 +209,7 @@ def test_group_maps_of_torchrl():
     assert whole.rollout(1)["agents", "action"].shape == (3, 1, 4, WIDTH) and whole.n_agents == 4
 
 
-def test_a_discrete_action_is_its_row_of_the_table():
+def test_discrete_action_equals_its_row_of_the_table():
     view, plain = view_of("versus", action="discrete"), view_of("versus")
     assert view.is_discrete and not plain.is_discrete
     table = action_table(SHORT.comm_dim, torch.device("cpu"))
@@ -222,7 +222,7 @@ def test_a_discrete_action_is_its_row_of_the_table():
         assert step["next", "agents", "action_mask"].shape == (3, 2, len(ACTIONS))
 
 
-def test_a_reset_unmasks_the_weapons_of_the_next_battle():
+def test_reset_unmasks_weapons():
     view = view_of("versus", action="discrete")
     td = view.reset()
     first = td["agents", "action_mask"]
@@ -233,7 +233,7 @@ def test_a_reset_unmasks_the_weapons_of_the_next_battle():
     assert step["next", "done"].all() and torch.equal(td["agents", "action_mask"], first)
 
 
-def test_the_state_shows_all_mechs_the_own_team_first():
+def test_state_contains_all_mechs_own_team_first():
     view = view_of("versus", state=True)
     td, env = view.reset(), EchelonEnv(SHORT, 3, "cpu", 1).reset()
     ego = {group: env[group, "observation", "ego"].flatten(1) for group in GROUPS}
@@ -241,7 +241,7 @@ def test_the_state_shows_all_mechs_the_own_team_first():
     assert torch.equal(td["state"][1], torch.cat((ego["red"][1], ego["blue"][1])))
 
 
-def test_won_is_told_from_the_commanded_side():
+def test_won_refers_to_the_commanded_side():
     maps = arena(SHORT).sim_model.maps
     view = echelon.versus(SHORT, "heuristic:trivial", 2, "cpu", 0, maps=maps)
     td = view.reset()
@@ -255,7 +255,7 @@ def test_won_is_told_from_the_commanded_side():
 # Memories and resets
 
 
-def test_the_users_memory_is_zero_carried_on_and_zero_again():
+def test_user_memory_is_carried_and_reset():
     view = view_of("versus", memory=MEMORY)
     td, seen = view.reset(), []
     for t in range(6):
@@ -268,7 +268,7 @@ def test_the_users_memory_is_zero_carried_on_and_zero_again():
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_a_bare_reset_of_some_battles_leaves_the_others_alone(kind):
+def test_partial_reset_keeps_other_battles(kind):
     view = view_of(kind, memory=MEMORY)
     td = view.reset()
     for _ in range(2):
@@ -287,7 +287,7 @@ def test_a_bare_reset_of_some_battles_leaves_the_others_alone(kind):
 # Opponents
 
 
-def test_a_policy_for_messages_of_another_width_is_refused_by_comm_dim():
+def test_policy_of_another_comm_dim_is_rejected():
     other = dataclasses.replace(TINY, comm_dim=TINY.comm_dim + 2)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(TINY.comm_dim)).eval()
     words = f"comm_dim must be {other.comm_dim} for this battle, got {TINY.comm_dim}"
@@ -307,8 +307,8 @@ def test_a_policy_for_messages_of_another_width_is_refused_by_comm_dim():
             policy.get_policy_operator()(env.reset())
 
 
-def test_a_network_in_training_mode_is_refused_as_an_opponent():
-    """Also one whose parts alone are in that mode, and one of TorchRL's; a module without parameters has no mode."""
+def test_opponent_in_training_mode_is_rejected():
+    """It also applies to submodules in training mode and TorchRL modules; modules without parameters have no mode."""
     ours = LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim))
     layers = torch.nn.Sequential(torch.nn.Linear(2, WIDTH), torch.nn.Dropout(0.5)).eval()
     layers[1].train()
@@ -330,8 +330,8 @@ def test_a_network_in_training_mode_is_refused_as_an_opponent():
     echelon.versus(TINY, Heuristic(TINY).train(), device="cpu")
 
 
-def test_a_trained_opponent_draws_from_the_seed_of_the_battle():
-    """Whatever torch's generator is at, and however many battles there are beside it."""
+def test_trained_opponent_samples_from_the_battle_seed():
+    """The actions depend neither on torch's generator nor on the number of battles."""
     torch.manual_seed(0)
     opponent = LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim)).eval()
     seeds = torch.tensor([5, 6, 7])
@@ -349,7 +349,7 @@ def test_a_trained_opponent_draws_from_the_seed_of_the_battle():
 
 
 class Idle:
-    """A policy without memory, as somebody might write it."""
+    """A policy without memory, as a user might write it."""
 
     def __call__(self, team):
         return team.set("action", torch.zeros(*team.shape, WIDTH))
@@ -372,7 +372,7 @@ def test_an_opponent_may_be_any_function_of_a_team():
         (lambda team: team.set("action", torch.zeros(*team.shape, 1)), "action of the opponent must be of shape"),
     ],
 )
-def test_what_an_opponent_returns_is_its_team_with_actions(decide, message):
+def test_opponent_must_return_its_team_with_actions(decide, message):
     view = echelon.versus(SHORT, decide, 2, "cpu", 0)
     with pytest.raises(ConfigError, match=message):
         view.rollout(1)
@@ -391,13 +391,13 @@ def test_what_an_opponent_returns_is_its_team_with_actions(decide, message):
         (lambda: view_of("versus", group_map={"a": ["agent_0", "agent_1"], "b": []}), "group_map must be"),
     ],
 )
-def test_settings_out_of_range_are_one_line(make, message):
+def test_settings_out_of_range_raise_one_line(make, message):
     with pytest.raises(ConfigError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_or_misshapen_action_is_one_line():
+def test_missing_or_misshapen_action_raises_one_line():
     view = view_of("teams")
     td = view.reset()
     td["blue", "action"] = torch.zeros(3, 2, WIDTH)
@@ -420,7 +420,7 @@ def test_the_environment_of_a_view_has_no_memory_of_its_own():
         View(env, everyone, None, env.group_map)
 
 
-def test_a_caller_who_leaves_the_memory_out_keeps_it():
+def test_memory_is_kept_if_the_caller_omits_it():
     view = view_of("versus", memory=MEMORY)
     td = view.rand_action(view.reset())
     td["next", "agents", "memory", "h"] = torch.ones(3, 2, 3)
@@ -436,7 +436,7 @@ def test_a_caller_who_leaves_the_memory_out_keeps_it():
 
 @pytest.mark.parametrize("kind", VIEWS)
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
-def test_a_copy_goes_on_with_the_same_battles(kind, copied):
+def test_copy_continues_the_same_battles(kind, copied):
     view = view_of(kind)
     td = view.reset()
     _, td = view.step_and_maybe_reset(view.rand_action(td))
@@ -454,7 +454,7 @@ def goes_on_alike(view, other, mine, theirs):
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_a_state_dict_goes_on_with_the_same_battles(kind):
+def test_state_dict_restores_the_same_battles(kind):
     view = view_of(kind, memory=MEMORY)
     td = view.rand_action(view.reset())
     key = next(key for key in td.keys(True, True) if "h" in key)
@@ -471,7 +471,7 @@ def test_a_state_dict_goes_on_with_the_same_battles(kind):
     goes_on_alike(view, other, td.clone(), seen)
 
 
-def test_a_state_dict_holds_the_memory_and_the_weights_of_the_opponent():
+def test_state_dict_contains_opponent_memory_and_weights():
     opponents = [LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim)).eval() for _ in range(2)]
     view, other = (echelon.versus(TINY, opponent, 2, "cpu", 1) for opponent in opponents)
     td = view.rand_action(view.rollout(3)[:, -1]["next"])
@@ -488,7 +488,7 @@ def test_a_state_dict_holds_the_memory_and_the_weights_of_the_opponent():
         (lambda saved: saved["memories"].pop(("opponent", "stuck_s")), r"saved: \('opponent', 'stuck_s'\) must be"),
     ],
 )
-def test_a_state_dict_of_another_view_is_refused_and_changes_nothing(spoil, message):
+def test_state_dict_of_another_view_is_rejected_without_changes(spoil, message):
     view = view_of("versus")
     saved, before = view.state_dict(), view.state_dict()["battles"]
     view.rollout(2)
@@ -499,7 +499,7 @@ def test_a_state_dict_of_another_view_is_refused_and_changes_nothing(spoil, mess
 
 
 @pytest.mark.parametrize("make", [lambda: view_of("versus"), lambda: view_of("mechs"), lambda: view_of("versus").env])
-def test_another_dtype_is_refused_before_a_step(make):
+def test_action_of_another_dtype_is_rejected(make):
     env = make()
     for cast in (env.half, env.double, env.bfloat16, lambda: env.type(torch.float16)):
         with pytest.raises(ConfigError, match="dtype of an environment and its opponent must be"):
@@ -508,8 +508,8 @@ def test_another_dtype_is_refused_before_a_step(make):
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_moving_to_a_device_goes_on_with_the_same_battles(kind):
-    """`cpu:0` is another name of the CPU, so everything is made anew."""
+def test_moving_to_a_device_continues_the_same_battles(kind):
+    """`cpu:0` differs from `cpu`, so all device tensors are created again."""
     torch.manual_seed(0)
     view, stays = view_of(kind), view_of(kind)
     td, other = view.reset(), stays.reset()
@@ -525,7 +525,7 @@ def test_moving_to_a_device_goes_on_with_the_same_battles(kind):
     assert torch.equal(td[observation], other[observation])
 
 
-def test_a_repr_tells_what_it_is():
+def test_repr_names_groups_and_policies():
     env = "EchelonEnv(2v2 on 40x40x16, num_envs=3, device=cpu, seed=1)"
     assert repr(view_of("versus")) == f"View(agents, opponent=Heuristic, {env})"
     assert repr(view_of("both_teams")) == f"MechView(agents, {env})"
@@ -535,7 +535,7 @@ def test_a_repr_tells_what_it_is():
     ("kind", "action"),
     usually(itertools.product(VIEWS, ("continuous", "discrete")), ("versus", "discrete"), ("mechs", "continuous")),
 )
-def test_a_step_reads_nothing_on_the_host(kind, action, monkeypatch):
+def test_step_copies_nothing_to_the_host(kind, action, monkeypatch):
     view = view_of(kind, action=action, state=True, backend="eager")
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     td = view.reset()
@@ -550,7 +550,7 @@ def test_a_step_reads_nothing_on_the_host(kind, action, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["versus", "mechs", "teams"])
 def test_a_step_is_one_graph(kind, monkeypatch):
-    """Opponent, decision of one substep, a reward term of one's own, restart: traced without a graph break."""
+    """Opponent, a decision of one substep, a custom reward term and restart are traced without a graph break."""
     monkeypatch.setattr("test_views.SHORT", dataclasses.replace(TINY, rules=RulesConfig(0.25, 1, 0.25)))
     extra = {"cool": RewardTerm(cool, 0.5)}
     view, eager = (view_of(kind, action="discrete", extra_rewards=extra) for _ in range(2))
@@ -580,7 +580,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_an_unknown_setting_is_refused_by_the_name_of_the_function_and_what_to_use(name):
+def test_unknown_setting_error_names_function_and_alternative(name):
     for settings, hint in (
         ({"max_cycles": 10}, "Use config.rules.max_episode_s in seconds."),
         ({"comm_dim": 2}, "Use config.comm_dim."),
@@ -592,12 +592,12 @@ def test_an_unknown_setting_is_refused_by_the_name_of_the_function_and_what_to_u
         assert str(refused.value) == f"{name} has no setting {setting!r}. {hint}"
 
 
-def test_a_setting_like_none_is_refused_with_those_there_are():
+def test_unknown_setting_error_lists_the_settings():
     with pytest.raises(ConfigError, match=r"^teams has no setting 'qqq'. It has config, num_envs, .*, extra_rewards.$"):
         echelon.teams(SHORT, qqq=1)
 
 
-def test_make_names_the_view_that_has_no_such_setting():
+def test_make_error_names_the_view():
     with pytest.raises(
         ConfigError, match=r"versus has no setting 'max_steps'\. Use config\.rules\.max_episode_s in seconds"
     ):
@@ -605,7 +605,7 @@ def test_make_names_the_view_that_has_no_such_setting():
 
 
 def test_every_public_function_with_further_settings_is_tested():
-    """Those of `echelon` that take any keyword; `make` hands them to a view."""
+    """These are the functions of `echelon` with keyword arguments that `make` passes to a view."""
     functions = {name: getattr(echelon, name) for name in echelon.__all__ if inspect.isfunction(getattr(echelon, name))}
     open_ended = {
         name

@@ -1,4 +1,4 @@
-"""The battles of protocol 2, any choice of which can be played, and always ends the same."""
+"""The battles of protocol 2. Any subset of them can be played, with the same results."""
 
 from __future__ import annotations
 
@@ -33,16 +33,19 @@ class Case(NamedTuple):
 
     opponent: str
     partner: str
-    """Who commands the rest of the policy's team; empty where the policy has all of it."""
+    """Commander of the other mechs in the policy's team; empty if the policy commands all of them."""
     mine: int
-    """Mechs that the policy commands."""
+    """Number of mechs that the policy commands."""
     seeds: tuple[int, ...]
-    """Which of the seeds of the protocol."""
+    """Indices into the seeds of the protocol."""
 
 
 def cases_of(population: Population, battles: int, beside: int) -> list[Case]:
-    """All cases of a population: the policy's whole team against each opponent, then each number of its mechs beside
-    each partner against each opponent. Partners take turns with the seeds; opponents meet on the same ones."""
+    """Return all cases of a population.
+
+    First the policy's whole team plays each opponent, then each number of its mechs beside each partner plays each
+    opponent. Partners use the seeds in turn; all opponents use the same seeds.
+    """
     mechs, seeds, case_seeds = len(population.rosters[0]), battles // 2, beside // 2
     cases = [Case(opponent, "", mechs, tuple(range(seeds))) for opponent in population.opponents]
     for own_mechs in shares_of(mechs):
@@ -53,8 +56,10 @@ def cases_of(population: Population, battles: int, beside: int) -> list[Case]:
 
 
 def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, device: torch.device) -> Contender:
-    """A policy that is judged, the result of one training run, which a user gives by name or as an object. The id of an
-    object is the sha256 of its weights, where it has some."""
+    """Return an evaluated policy, the result of one training run, from a name or an object.
+
+    The id of an object is the sha256 of its weights, if it has any.
+    """
     run = contender(policy, f"policy {number}", env)
     if isinstance(run.source, Commander):
         return replace(run, repeats=run.source.factory is None or ships(run.name))
@@ -64,7 +69,7 @@ def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, dev
 
 
 def ships(name: str) -> bool:
-    """Whether a name can mean nothing but a commander that ships with Echelon, also where a file has it."""
+    """Return whether a name can only mean a commander shipped with Echelon, also when read from a file."""
     return name.partition(":")[0] in ("heuristic", STYLE, TRAINED) and ":" in name
 
 
@@ -73,18 +78,18 @@ class ProtocolBattle(NamedTuple):
 
     run: int
     kind: int | str
-    """Number of its case, or name of its set piece."""
+    """Index of the case, or name of the set piece."""
     number: int
-    """Which of the battles of this kind."""
+    """Index among the battles of this kind."""
 
 
 class ProtocolArena:
-    """Plays any choice of the battles of a population, each the same whatever is played beside it.
+    """Plays any subset of a population's battles; results do not depend on the subset.
 
     Args:
-        seeds: of the protocol, those of `Case.seeds`.
-        pieces: seeds of every set piece.
-        on_battles: told now and then how many battles were played since it was told last.
+        seeds: seeds of the protocol, to which `Case.seeds` refers.
+        pieces: number of seeds per set piece.
+        on_battles: called repeatedly with the number of battles played since the last call.
     """
 
     def __init__(
@@ -102,45 +107,45 @@ class ProtocolArena:
         self.task, self.split, self.cases, self.seeds, self.runs = task, split, cases, seeds, runs
         self.rosters = task.strangers.splits[split].rosters
         self.piece_seeds = battle_seeds(PIECES_SEED, 2 * pieces) if pieces else []
-        """Those of `skill_profile`."""
+        """Seeds as in `skill_profile`."""
         self.settings, self.on_battles = settings, on_battles
 
-    def play(self, fights: Sequence[ProtocolBattle]) -> list[BattleResult]:
+    def play(self, requested: Sequence[ProtocolBattle]) -> list[BattleResult]:
         by_roster: dict[int, list[ProtocolBattle]] = defaultdict(list)
         by_piece: dict[tuple[int, str], list[ProtocolBattle]] = defaultdict(list)
-        for fight in fights:
-            if isinstance(fight.kind, str):
-                by_piece[fight.run, fight.kind].append(fight)
+        for battle in requested:
+            if isinstance(battle.kind, str):
+                by_piece[battle.run, battle.kind].append(battle)
             else:
-                by_roster[self._seed_number(fight) % len(self.rosters)].append(fight)
+                by_roster[self._seed_number(battle) % len(self.rosters)].append(battle)
         results: dict[ProtocolBattle, BattleResult] = {}
         for roster, group in sorted(by_roster.items()):
             shared: dict[str, SharedTeam] = {}
-            battles = [self._battle(fight, shared) for fight in group]
+            battles = [self._battle(battle, shared) for battle in group]
             arena = self._arena(roster, shared)
             results |= zip(
                 group, (result for batch in arena.play_all(battles) for result in batch.results), strict=True
             )
         for (run, piece), group in by_piece.items():
             results |= zip(
-                group, self._play_piece(run, piece, [self.piece_seeds[fight.number] for fight in group]), strict=True
+                group, self._play_piece(run, piece, [self.piece_seeds[battle.number] for battle in group]), strict=True
             )
-        return [results[fight] for fight in fights]
+        return [results[battle] for battle in requested]
 
-    def _seed_number(self, fight: ProtocolBattle) -> int:
-        return self.cases[int(fight.kind)].seeds[fight.number // 2]
+    def _seed_number(self, battle: ProtocolBattle) -> int:
+        return self.cases[int(battle.kind)].seeds[battle.number // 2]
 
-    def _battle(self, fight: ProtocolBattle, shared: dict[str, SharedTeam]) -> Battle:
-        """The battle; a team that it shares is added to `shared`."""
-        case, number, run_id = self.cases[int(fight.kind)], self._seed_number(fight), self.runs[fight.run].id
+    def _battle(self, battle: ProtocolBattle, shared: dict[str, SharedTeam]) -> Battle:
+        """Return the battle; if its team is shared, the team is added to `shared`."""
+        case, number, run_id = self.cases[int(battle.kind)], self._seed_number(battle), self.runs[battle.run].id
         team = run_id
         if case.partner not in ("", run_id):
             mechs = len(self.rosters[0])
-            # Which mechs are whose goes round with the seeds, so that no class is always a stranger's.
+            # The policy's places rotate with the seed, so every class is sometimes the partner's.
             own_places = tuple(sorted((number + i) % mechs for i in range(case.mine)))
             team = f"{run_id}+{case.partner}/{','.join(map(str, own_places))}"
             shared[team] = SharedTeam(run_id, case.partner, own_places)
-        sides = (team, case.opponent) if fight.number % 2 == 0 else (case.opponent, team)
+        sides = (team, case.opponent) if battle.number % 2 == 0 else (case.opponent, team)
         return Battle(*sides, self.seeds[number])
 
     def _arena(self, roster: int, shared: Mapping[str, SharedTeam]) -> BatchArena:
@@ -157,7 +162,7 @@ class ProtocolArena:
         return arena
 
     def _play_piece(self, run: int, name: str, seeds: Sequence[int]) -> tuple[BattleResult, ...]:
-        """The battles of a set piece on some of its seeds."""
+        """Play a set piece on some of its seeds."""
         piece = find_piece(name)
         learner = self.runs[run].policy(piece.scenario.config, self.settings.device)
         result = play_piece(piece, learner, seeds, self.settings)

@@ -1,4 +1,4 @@
-"""Protocol 2: how a policy fares against strangers and beside strangers, as a record that anybody can check."""
+"""Protocol 2: a policy's results against and beside strangers, as a record that `verify` can check."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ from echelon.world.splits import placed_seed
 
 SCHEMA, VERSION = "echelon-strangers", 1
 PLAN = ("battles", "beside", "pieces")
-"""Numbers of a task that a result repeats, see `Strangers`."""
+"""Settings of a task that a result contains, see `Strangers`."""
 RUNS = 100
-"""Most training runs in one result."""
+"""Maximum number of training runs in one result."""
 
 
 @dataclass(frozen=True)
 class StrangersEvaluation:
-    """How the training runs of one recipe did by protocol 2 of a task."""
+    """Results of the training runs of one recipe in protocol 2 of a task."""
 
     record: Mapping[str, Any]
-    """All of it as JSON values, with outcome and state hash of every battle; `echelon.verify` fights them again."""
+    """All results as JSON values, with outcome and state hash of every battle; `echelon.verify` replays them."""
 
     @property
     def scores(self) -> Mapping[str, Any]:
-        """`focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and the ends,
-        `low` and `high`, of its 95 % interval over the `unit` (docs/PROTOCOL.md)."""
+        """`focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and its 95 %
+        interval, `low` and `high`, over the `unit` (docs/PROTOCOL.md)."""
         scores: Mapping[str, Any] = self.record["scores"]
         return scores
 
     @property
     def is_sealed(self) -> bool:
-        """Whether it is by the task's protocol, and nothing tells that a run has met its strangers or its ground."""
+        """Whether the result follows the task's protocol, and no run's provenance contains its strangers or maps."""
         return bool(self.record["by_protocol"]) and not met_in_training(self.record)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a score, and one for each opponent, number of mechs, partner and set piece of it."""
+        """Return one row per score, and one for each opponent, number of mechs, partner and set piece in it."""
         return table_rows(self.scores)
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values: `record`."""
+        """Return JSON values: `record`."""
         return dict(self.record)
 
     def __str__(self) -> str:
-        """A row of a Markdown table: the task, the first policy, and each score with its interval."""
+        """Return a row of a Markdown table: the task, the first policy, and each score with its interval."""
         listed = {name: score for name, score in self.scores.items() if isinstance(score, Mapping)}
         cells = [
             f"{name} {score['value']:.0%} ({score['low']:.0%} to {score['high']:.0%})" for name, score in listed.items()
@@ -90,26 +90,26 @@ def evaluate_strangers(
     on_battles: Callable[[float], None] | None = None,
     command: str = "",
 ) -> StrangersEvaluation:
-    """Judge a policy by protocol 2 of a task: against opponents, and beside partners, that training does not reach.
-
-    Long because it tells all of its arguments.
+    """Evaluate a policy by protocol 2 of a task: against opponents and beside partners that training does not use.
 
     Args:
-        policy: a name, a path, a module or a callable, as `echelon.evaluate` takes them; or a list of them, the
-            training runs of one recipe, which are then the units of every interval.
-        task: a name of `echelon.tasks()`, or a `Task`, with `strangers`.
-        battles, beside, pieces: in place of the task's numbers; the result is then no figure of the task, but for
-            `pieces=0`: no set piece is played, as by networks that take teams of one size alone, and that score is
-            missing.
-        split: `test`, or `validation` to choose by.
-        env: the view that modules were made for, where their keys do not tell.
-        device, batch, precision, compiled, cuda_graph: as in `echelon.evaluate`.
-        on_battles: called now and then with the number of battles that were played since.
-        command: that made the result, which the record repeats.
+        policy: a name, a path, a module or a callable, as in `echelon.evaluate`; or a list of the training runs of one
+            recipe, which are then the units of every interval.
+        task: a name in `echelon.tasks()`, or a `Task`, with `strangers`.
+        battles, beside, pieces: replace the task's numbers; the result then does not count for the task. Exception:
+            `pieces=0` skips the set pieces, for networks that support only one team size; that score is then missing.
+        split: `test`, or `validation` for model selection.
+        env: the view that modules were made for, if their keys do not say so.
+        device, batch, precision, compiled, cuda_graph: see `echelon.evaluate`.
+        on_battles: called repeatedly with the number of battles played since the last call.
+        command: the command that made the result, stored in the record.
+
+    Returns:
+        The result.
 
     Raises:
-        ConfigError: the task has no protocol 2, an argument is out of range, or two runs have the same weights.
-        FileError: a name means no commander, or a stranger is not the one that `populations.json` tells.
+        ConfigError: if the task has no protocol 2, an argument is out of range, or two runs have the same weights.
+        FileError: if a name does not exist, or a stranger differs from `populations.json`.
     """
     task = find_task(task)
     protocol = strangers_of(task)
@@ -120,8 +120,8 @@ def evaluate_strangers(
     settings = ArenaConfig(place_of(listed[0], device), batch, precision, compiled, cuda_graph)
     arena = protocol_arena(task, split, plan, listed, env, settings, on_battles)
     names = [run.name for run in arena.runs]
-    require(len({run.id for run in arena.runs}) == len(names), "policy", "runs of different weights", names)
-    run_records = [told_of(arena, number) for number in range(len(names))]
+    require(len({run.id for run in arena.runs}) == len(names), "policy", "runs with different weights", names)
+    run_records = [run_record(arena, number) for number in range(len(names))]
     return StrangersEvaluation({
         "schema": SCHEMA,
         "version": VERSION,
@@ -140,13 +140,13 @@ def evaluate_strangers(
 
 
 def strangers_of(task: Task) -> Strangers:
-    require(task.strangers is not None, f"task {task.name}", "one of protocol 2, strangers/...", "none of it")
+    require(task.strangers is not None, f"task {task.name}", "one with protocol 2, strangers/...", "another")
     assert task.strangers is not None
     return task.strangers
 
 
 def plan_of(protocol: Strangers, battles: int | None, beside: int | None, pieces: int | None) -> dict[str, int]:
-    """How many battles of each kind, by the names of `PLAN`."""
+    """Return the number of battles of each kind, keyed by the names in `PLAN`."""
     plan = {
         "battles": whole_within("battles", protocol.battles if battles is None else battles, JUDGED),
         "beside": whole_within("beside", protocol.beside if beside is None else beside, JUDGED),
@@ -161,8 +161,10 @@ def plan_of(protocol: Strangers, battles: int | None, beside: int | None, pieces
 
 
 def is_by_protocol(protocol: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
-    """Whether numbers and split are those of the task. Set pieces may be left out, by networks made for teams of one
-    size: their score is then missing."""
+    """Return whether numbers and split are those of the task.
+
+    Set pieces may be skipped for networks that support only one team size; their score is then missing.
+    """
     allowed = {"battles": (protocol.battles,), "beside": (protocol.beside,), "pieces": (protocol.pieces, 0)}
     return split == "test" and all(plan[name] in allowed[name] for name in PLAN)
 
@@ -181,10 +183,10 @@ def protocol_arena(
     settings: ArenaConfig,
     on_battles: Callable[[float], None] | None = None,
 ) -> ProtocolArena:
-    """Build the battles of `policies`, a run each, by a plan. Strangers and seeds must be the sealed ones.
+    """Build the battles of `policies`, one per run; strangers and seeds must have the sealed hashes.
 
     Args:
-        policies, env: as in `evaluate_strangers`.
+        policies, env: see `evaluate_strangers`.
     """
     protocol = strangers_of(task)
     sealed = hash_of_seeds(battle_seeds(protocol.seed, protocol.battles))
@@ -197,19 +199,19 @@ def protocol_arena(
 
 
 def hashes_of(population: Population) -> dict[str, str]:
-    """sha256 of each opponent and partner, where it has one, else its name; refuses others than the table tells."""
+    """Return the sha256 of each opponent and partner, or its name; reject any that differs from `populations.json`."""
     hashes = {}
     for name in dict.fromkeys((*population.opponents, *population.partners)):
         commander, listed = resolve(name), strangers().get(name)
-        # What a scripted one does follows from its name and the rules; `populations.json` tells its abilities.
+        # A scripted commander is determined by its name and the rules; `populations.json` contains its abilities.
         digest = commander.id if commander.checkpoint is not None or listed is None else listed.sha256
         expect(listed is None or digest == listed.sha256, f"{name}: sha256", f"{listed and listed.sha256}", digest)
         hashes[name] = digest
     return hashes
 
 
-def told_of(arena: ProtocolArena, run: int) -> dict[str, Any]:
-    """What a record tells of a run: who it is, what it has met, and how each of its battles ended."""
+def run_record(arena: ProtocolArena, run: int) -> dict[str, Any]:
+    """Play a run and return its record: identity, provenance, and the outcome of each battle."""
     run_setup, names = arena.runs[run], piece_names() if arena.piece_seeds else []
     counts: dict[int | str, int] = {number: 2 * len(case.seeds) for number, case in enumerate(arena.cases)}
     counts |= dict.fromkeys(names, len(arena.piece_seeds))
@@ -224,41 +226,42 @@ def told_of(arena: ProtocolArena, run: int) -> dict[str, Any]:
         "policy": run_setup.name,
         "id": run_setup.id,
         "repeats": run_setup.repeats,
-        "met": met_by(run_setup, arena),
+        "met": seen_in_training(run_setup, arena),
         "provenance": run_setup.provenance.as_json(),
         "cases": cases,
         "pieces": pieces,
     }
 
 
-def met_by(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
-    """Whether a run has met the maps, the teams, and each opponent or partner: `met`, `not met` or `unknown`."""
+def seen_in_training(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
+    """Return for maps, teams, opponents and partners whether the run's training contained them.
+
+    The values are `met`, `not met` and `unknown`.
+    """
     configs = [arena.task.battle(arena.split, number) for number in range(len(arena.rosters))]
     teams = [run.provenance.battle_exposure(config) for config in configs]
     names = dict.fromkeys(name for case in arena.cases for name in (case.opponent, case.partner) if name)
     met_strangers = {name: run.provenance.commander_exposure(resolve(name).id) for name in names}
     return {
         "maps": run.provenance.map_exposure(configs[0]),
-        "teams": next((verdict for verdict in ("met", "unknown") if verdict in teams), "not met"),
-        # A stranger knows itself.
-        "strangers": {
-            name: "met" if resolve(name).id == run.id else verdict for name, verdict in met_strangers.items()
-        },
+        "teams": next((answer for answer in ("met", "unknown") if answer in teams), "not met"),
+        # A stranger always counts as having met itself.
+        "strangers": {name: "met" if resolve(name).id == run.id else answer for name, answer in met_strangers.items()},
     }
 
 
 def met_in_training(record: Mapping[str, Any]) -> list[str]:
-    """What a record tells that any of its runs has met."""
+    """Return the names of everything that the training of any run contained, according to the record."""
     names = []
     for run in record["runs"]:
         contacts = run["met"]
-        verdicts = {"maps": contacts["maps"], "teams": contacts["teams"], **contacts["strangers"]}
-        names += [name for name, verdict in verdicts.items() if verdict == "met"]
+        answers = {"maps": contacts["maps"], "teams": contacts["teams"], **contacts["strangers"]}
+        names += [name for name, answer in answers.items() if answer == "met"]
     return list(dict.fromkeys(names))
 
 
 def versions_of_settings(settings: ArenaConfig) -> dict[str, Any]:
-    """Versions, precision and the kind of processor that battles were played with."""
+    """Return versions, precision and the kind of processor."""
     settings, processor = settings.definite(0), processor_name(settings.device)
     capability = torch.backends.cpu.get_cpu_capability() if settings.device.type == "cpu" else processor
     return {

@@ -1,4 +1,4 @@
-"""The leaderboard of protocol 2: a JSON table of results that were checked, with provenance beside each row."""
+"""The leaderboard of protocol 2: a JSON table of verified results with their provenance."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from echelon.runtime.json_checks import OBJECT, SHA256, exactly, integer, listed
 
 SCHEMA, VERSION = "echelon-leaderboard", 1
 SHOWN = (FOCAL, BESIDE, GAP, PIECES, WORST)
-"""Scores of a row, each with the ends of its interval."""
+"""Scores in a row, each with its interval."""
 LABEL = text(100)
 ROOTED = re.compile(r"(?<![^\s='\":])/(?!/)[^\s'\"]+")
-"""A path from the root, in a command or a name."""
+"""An absolute path in a command or a name."""
 ROW = record(
     {
         "name": LABEL,
@@ -40,7 +40,7 @@ CHECK = record({"schema": exactly(SCHEMA), "version": integer(VERSION, VERSION),
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Rows of a leaderboard; none where there is no file yet."""
+    """Return the rows of a leaderboard; empty if the file does not exist."""
     rows: list[dict[str, Any]] = read_claims(path, CHECK)["rows"] if path.exists() else []
     return rows
 
@@ -48,25 +48,25 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 def add_result(
     table: Path, result: str | os.PathLike[str], name: str, policies: Any = (), **how: Any
 ) -> tuple[dict[str, Any], Verification]:
-    """Check a result and put it into the table, the best of a task first; returns its row and what was found.
+    """Verify a result and add it to the table, sorted by task and score; return its row and the verification.
 
     Args:
-        name: what the row is called; by default the first policy.
-        policies, how: of `verify`.
+        name: name of the row; by default that of the first policy.
+        policies, how: arguments of `verify`.
 
     Raises:
-        FileError: the result is not true, or the table is none.
-        ConfigError: the result is no figure of its task, or it stands there.
+        FileError: if the result is wrong, or the table is invalid.
+        ConfigError: if the result does not count for its task, or is already in the table.
     """
     rows = read_table(table)
     verified = verify(result, policies, **how)
-    require(verified.is_sealed, f"{result}", "by the task's protocol, of policies that have not met it", str(verified))
+    require(verified.is_sealed, f"{result}", "by the task's protocol, of policies not trained on it", str(verified))
     row = row_of(verified, name, hashlib.sha256(read_file(Path(result), MOST_BYTES)).hexdigest())
     name = row["name"]
     require(LABEL.holds(name), "--name", LABEL.limit, name)
     for entry in (entry for entry in rows if entry["task"] == row["task"]):
         is_new = entry["name"] != name and weights_of(entry) != weights_of(row)
-        require(is_new, f"{result}", f"of others than stand in {table}", f"{entry['name']} at {entry['task']}")
+        require(is_new, f"{result}", f"not yet in {table}", f"{entry['name']} at {entry['task']}")
     ranked = sorted([*rows, row], key=lambda each: (each["task"], -each["scores"][FOCAL]["value"]))
     write_whole(table, json_bytes({"schema": SCHEMA, "version": VERSION, "rows": ranked}))
     return row, verified
@@ -77,8 +77,10 @@ def weights_of(row: Mapping[str, Any]) -> list[str]:
 
 
 def without_places(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The `runs` and the `command` of a result without the folders of the machine that made it: what is named from the
-    root is named from the folder that the runs have in common, or by its last part."""
+    """Return the `runs` and the `command` of a result without the folders of the machine that made it.
+
+    Absolute paths become relative to the runs' common folder, or are reduced to their last part.
+    """
     parents = [os.path.dirname(run["policy"]) for run in result["runs"] if os.path.isabs(run["policy"])]
     home = os.path.commonpath(parents) if parents else os.sep
 
@@ -110,7 +112,7 @@ def row_of(verification: Verification, name: str, digest: str) -> dict[str, Any]
 
 
 def cells_of(row: Mapping[str, Any]) -> list[str]:
-    """A row for people: name, number of runs, and each score with its interval."""
+    """Format a row: name, number of runs, and each score with its interval."""
     scores = [row["scores"].get(name) for name in SHOWN]
     cells = [
         "" if score is None else f"{score['value']:.0%} ({score['low']:.0%} to {score['high']:.0%})" for score in scores

@@ -1,9 +1,9 @@
-"""The five scores of protocol 2, from how battles ended, each with an interval.
+"""The five scores of protocol 2 with their intervals, computed from the battles' outcomes.
 
-The unit of an interval is a training run. Where several are given, runs are drawn with replacement, each with all of
-its opponents and partners, so that every one of these has its share of each sample (a stratified bootstrap; the scores
-of one policy against several opponents are not independent, so that runs are not drawn apart for each). Of one run
-nothing can be said about other runs: its unit is a seed, whose battles share their ground.
+The unit of an interval is a training run. With several runs, runs are resampled with replacement together with all
+their opponents and partners (a stratified bootstrap), because the scores of one policy against several opponents are
+not independent. With one run, the unit is a seed, whose battles share a map; such an interval says nothing about other
+runs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from echelon.arena.match import bootstrap_interval, win_rate_interval
 
 FOCAL, BESIDE, GAP, PIECES, WORST = "focal", "with_strangers", "self_play_gap", "pieces", "worst_case"
 Of = Callable[[np.ndarray], np.ndarray]
-"""A number from rows `[..., U, K]`."""
+"""A statistic of rows `[..., U, K]`."""
 
 
 def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Scores of runs as a record has them, each of them with `cases` and `pieces`."""
+    """Compute the scores of a record's runs, each with `cases` and `pieces`."""
     tables = [tables_of(run) for run in runs]
     unit = "run" if len(runs) > 1 else "seed"
     joined = {name: joined_rows([table[name] for table in tables], unit) for name in tables[0]}
@@ -52,7 +52,7 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def won(outcomes: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """`[battles]` whether the policy won; a draw is no win."""
+    """Return whether the policy won each battle, `[battles]`; a draw is not a win."""
     return np.array([outcome["winner"] == outcome["x_side"] for outcome in outcomes], float)
 
 
@@ -61,7 +61,7 @@ def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Shares won by one run, a row a seed: by opponent, by number of its mechs, the difference of both, by piece."""
+    """Return one run's win rates, one row per seed: by opponent, by number of own mechs, their gap, and by piece."""
     focal = np.stack([won(case["outcomes"]).reshape(-1, 2).mean(1) for case in run["cases"] if not case["partner"]], 1)
     own_counts = sorted({case["mine"] for case in shared_cases(run)})
     beside, gap = [], []
@@ -80,7 +80,7 @@ def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def by_seed(cases: Sequence[Mapping[str, Any]]) -> tuple[list[int], np.ndarray]:
-    """Numbers of the seeds that some cases have, in order, and the share of their battles on each that was won."""
+    """Return the sorted indices of the cases' seeds, and the win rate on each."""
     pairs: dict[int, list[float]] = {}
     for case in cases:
         for seed, share in zip(case["seeds"], won(case["outcomes"]).reshape(-1, 2).mean(1), strict=True):
@@ -90,7 +90,7 @@ def by_seed(cases: Sequence[Mapping[str, Any]]) -> tuple[list[int], np.ndarray]:
 
 
 def joined_rows(tables: Sequence[np.ndarray], unit: str) -> np.ndarray:
-    """`[U, K]` a row a unit."""
+    """Return one row per unit, `[U, K]`."""
     return tables[0] if unit == "seed" else np.stack([table.mean(0) for table in tables])
 
 
@@ -99,13 +99,16 @@ def mean(rows: np.ndarray) -> np.ndarray:
 
 
 def lowest(rows: np.ndarray) -> np.ndarray:
-    """The mean of the column that has the lowest."""
+    """Return the mean of the column with the lowest mean."""
     return rows.mean(-2).min(-1)
 
 
 def spread(rows: np.ndarray, of: Of, unit: str, is_rate: bool) -> dict[str, float]:
-    """A number with the ends of its 95 % interval over units: for the share of battles won over seeds that of
-    `win_rate_interval`, else by bootstrap percentiles. Of a single unit nothing is known of others."""
+    """Return a statistic with its 95 % interval over units.
+
+    A win rate over seeds uses `win_rate_interval`, anything else bootstrap percentiles. A single unit yields the widest
+    possible interval.
+    """
     value = float(of(rows))
     if unit == "seed" and is_rate:
         low, high = win_rate_interval(rows.mean(1).tolist())
@@ -121,7 +124,7 @@ def spread(rows: np.ndarray, of: Of, unit: str, is_rate: bool) -> dict[str, floa
 
 
 def worst_of(by: Mapping[str, Mapping[str, float]], rows: np.ndarray, unit: str) -> dict[str, Any]:
-    """The lowest share won against an opponent. Over seeds its ends are the lowest ones of any opponent's interval."""
+    """Return the lowest win rate against an opponent. Over seeds, its ends are the lowest of all intervals."""
     opponent = min(by, key=lambda name: by[name]["value"])
     if unit == "run":
         return {**spread(rows, lowest, unit, True), "opponent": opponent}
@@ -130,7 +133,7 @@ def worst_of(by: Mapping[str, Mapping[str, float]], rows: np.ndarray, unit: str)
 
 
 def table_rows(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a score, and below it one for each of its parts."""
+    """Return one row per score, followed by one for each of its parts."""
     rows: list[dict[str, Any]] = []
     for name in (FOCAL, BESIDE, GAP, PIECES, WORST):
         if name not in scores:

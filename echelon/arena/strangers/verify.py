@@ -1,6 +1,6 @@
-"""Whether a result of protocol 2 is true: all that follows from its battles, and a sample of them, fought again.
+"""Verifies a result of protocol 2: everything derived from its battles, and a replayed random sample of them.
 
-Nobody knows before which battles those are, so that whoever invents some must reckon with each.
+The sample is not known in advance, so any invented battle may be found.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from echelon.arena.strangers.evaluation import (
     VERSION,
     hashes_of,
     is_by_protocol,
-    met_by,
     met_in_training,
     plan_of,
     protocol_arena,
+    seen_in_training,
     strangers_of,
     versions_of_settings,
 )
@@ -48,16 +48,16 @@ from echelon.scenarios.piece import pieces as piece_names
 from echelon.world.splits import placed_seed
 
 SAMPLE = 64
-"""Battles that are fought again."""
+"""Default number of replayed battles."""
 MOST_BYTES = 256 << 20
-"""Of a file."""
+"""Maximum size of a file."""
 MOST_CASES = 10**5
 CHANCE = 1e-3
-"""How seldom honest wins may differ by as much as where they are refused, if battles cannot be compared one by one."""
+"""Significance level: rejects a number of wins that an honest result has with a smaller probability."""
 KIND = ("torch", "device", "processor", "precision", "compiled")
-"""Facts of `versions` with which networks have the same bits."""
+"""Entries of `versions` that must agree for networks to have the same bits."""
 TOLERANCE = 0.05
-"""By how much the ends of an interval may differ, which other versions of SciPy draw otherwise."""
+"""Tolerance for the ends of an interval, which depend on the version of SciPy."""
 NAME = text(4096)
 OUTCOMES = listed(OUTCOME, 1, 10**7)
 CASE = record({
@@ -95,36 +95,36 @@ CHECK = record({
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found of a result that tells the truth, as far as was looked."""
+    """The outcome of a successful verification."""
 
     record: Mapping[str, Any]
     """The result."""
     battles: int
-    """How many it tells of."""
+    """Number of its battles."""
     replayed: int
-    """How many of them were fought again."""
+    """Number of replayed battles."""
     bit_for_bit: bool
-    """Whether each of these ended as it says, to the last bit; else as often won, within chance."""
+    """True if all replayed battles are bit-identical; else the numbers of wins agree statistically."""
     met: tuple[str, ...]
-    """What its policies have met in training, by what their weights tell."""
+    """Strangers and maps that the policies' training contained, according to their provenance."""
 
     @property
     def unseen(self) -> float:
-        """The share of invented battles above which 95 of 100 samples would have found one."""
+        """Share of invented battles above which 95 of 100 samples would contain one."""
         return 0.0 if self.replayed == self.battles else 1 - 0.05 ** (1 / self.replayed)
 
     @property
     def is_sealed(self) -> bool:
-        """Whether it is a figure of the task: by its protocol, and of policies that tell of nothing that they met."""
+        """Whether it counts for the task: it follows the protocol, and provenance contains none of its strangers."""
         return bool(self.record["by_protocol"]) and not self.met
 
     def __str__(self) -> str:
-        """In a line."""
-        agreement = "ended the same, bit for bit" if self.bit_for_bit else "were won as often, within chance"
-        bound = f"; more than {self.unseen:.1%} invented ones would show in 95 of 100 samples" if self.unseen else ""
-        warning = f"; but its policy has met {', '.join(self.met)}: no figure of the task" if self.met else ""
+        """Return a summary in one line."""
+        agreement = "are bit-identical" if self.bit_for_bit else "agree in wins, within chance"
+        bound = f"; 95 of 100 samples would find more than {self.unseen:.1%} invented battles" if self.unseen else ""
+        warning = f"; does not count for the task: training contained {', '.join(self.met)}" if self.met else ""
         short = "" if self.record["by_protocol"] else "; its numbers or split are not those of the task"
-        return f"true: {self.replayed} of {self.battles} battles fought again {agreement}{bound}{warning}{short}"
+        return f"valid: {self.replayed} of {self.battles} battles replayed, which {agreement}{bound}{warning}{short}"
 
 
 def verify(
@@ -141,20 +141,23 @@ def verify(
 ) -> Verification:
     """Check a result of protocol 2, as `echelon-arena evaluate --protocol 2 --out` writes it.
 
-    Seeds, strangers, numbers of battles, provenance and scores are found anew, and a sample of the battles is fought
-    again: bit for bit where versions and the kind of processor are those of the file, else by how many are won.
+    Seeds, strangers, numbers of battles, provenance and scores are computed again, and a sample of the battles is
+    replayed: compared bit by bit if versions and the kind of processor equal those of the file, else by wins.
 
     Args:
         path: the file.
-        policies: those that were judged, a name, an object or a list of them, one a run; commanders that ship may be
-            left out. No other name in the file is looked up.
-        sample: battles that are fought again, chosen by chance; 0 for all.
-        statistical: compare how many are won, even if the processor is said to be of the same kind.
-        seed: of the choice; by default from the system, so that nobody can know it.
-        env, device, batch, on_battles: as in `echelon.evaluate_strangers`.
+        policies: the evaluated policies: a name, an object or a list of them, one per run. They may be omitted for
+            commanders that ship with Echelon; other names in the file are not resolved.
+        sample: number of replayed battles, chosen at random; 0 for all.
+        statistical: compare numbers of wins even on the same kind of processor.
+        seed: seed of the choice; by default from the system, so that it cannot be predicted.
+        env, device, batch, on_battles: see `echelon.evaluate_strangers`.
+
+    Returns:
+        The verification.
 
     Raises:
-        FileError: something in it is not true here, or its policies are others.
+        FileError: if a claim of the file is wrong, or it is about other policies.
     """
     path = Path(path)
     task_claims = read_claims(path, CHECK, MOST_BYTES)
@@ -170,19 +173,19 @@ def verify(
 def verification_of(
     result: Mapping[str, Any], arena: ProtocolArena, sample: int, seed: int | None, statistical: bool, name: str
 ) -> Verification:
-    """Compare a record with all that can be found anew, cheap things first."""
+    """Compare a record with everything that can be recomputed, cheap checks first."""
     require_same_plan(result, arena, name)
     require_same_runs(result, arena, name)
     problem = score_difference(scores_of(result["runs"]), result["scores"], f"{name}: scores")
     if problem:
-        raise FileError(f"{problem}: scores must be those of the battles that the file tells")
+        raise FileError(f"{problem}: expected the scores of the battles in the file")
     sampled = chosen_battles(result, sample, seed)
-    exact = fight_again(result, arena, sampled, statistical, name)
+    exact = replay_battles(result, arena, sampled, statistical, name)
     return Verification(result, len(every_battle(result)), len(sampled), exact, tuple(met_in_training(result)))
 
 
 def task_of(result: Mapping[str, Any], name: str) -> Task:
-    """The task that a record names, if it is the same task under the same rules here."""
+    """Return the task of a record, if it has the same fingerprint and rules here."""
     require_same_rules(result["versions"], f"{name}: versions")
     with as_file_error(f"{name}: task"):
         task = find_task(result["task"])
@@ -191,7 +194,7 @@ def task_of(result: Mapping[str, Any], name: str) -> Task:
 
 
 def own_plan(result: Mapping[str, Any], task: Task, name: str) -> dict[str, int]:
-    """The numbers of a record, which says truly whether they are the task's."""
+    """Return the plan of a record, and check its claim about following the protocol."""
     protocol = strangers_of(task)
     with as_file_error(name):
         plan = plan_of(protocol, *(result[kind] for kind in PLAN))
@@ -201,23 +204,23 @@ def own_plan(result: Mapping[str, Any], task: Task, name: str) -> dict[str, int]
 
 
 def policies_of(result: Mapping[str, Any], policies: Any, name: str) -> list[Any]:
-    """The policies of the runs, by those that the caller named, or by names that can only mean what ships."""
+    """Return the policies of the runs: those given by the caller, or names of shipped commanders."""
     given_policies = list(policies) if isinstance(policies, list | tuple) else [policies]
     names = [entry["policy"] for entry in result["runs"]]
     if not given_policies:
         unknown = next((name_of_run for name_of_run in names if not ships(name_of_run)), None)
-        hint = "commanders that ship, or the policies named by --policy, one a run"
+        hint = "commanders that ship with Echelon, or policies given by --policy, one per run"
         expect(unknown is None, f"{name}: policies", hint, unknown)
         return names
-    require(len(given_policies) == len(names), "policies", f"one a run, of {', '.join(names)}", len(given_policies))
+    require(len(given_policies) == len(names), "policies", f"one per run of {', '.join(names)}", len(given_policies))
     return given_policies
 
 
 def require_same_plan(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
-    """Refuse other seeds, other strangers, and fewer or other battles than the record's own numbers mean."""
+    """Reject other seeds, other strangers, and cases or battles that differ from the record's plan."""
     seeds = [placed_seed(seed, arena.split) for seed in arena.seeds]
     seed_difference = first_difference(seeds, result["seeds"], "seeds")
-    expect(seed_difference is None, f"{name}: seeds", "the sealed ones of the task", "others")
+    expect(seed_difference is None, f"{name}: seeds", "the sealed seeds of the task", "other seeds")
     strangers = strangers_of(arena.task).splits[arena.split]
     difference = first_difference(hashes_of(strangers), result["strangers"], f"{name}: strangers")
     expect(difference is None, f"{name}: strangers", "those of the task, by their hashes", difference)
@@ -241,27 +244,27 @@ def require_battles(holds: bool, where: str, expected: int, got: int) -> None:
 
 
 def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: Sequence[str], where: str) -> None:
-    """Refuse fewer or more battles than there must be, and others' sides."""
+    """Reject another number of battles, or other sides."""
     expect(len(outcomes) == count, f"{where}.outcomes", f"{count} battles", len(outcomes))
     is_right = all(outcome["x_side"] == sides[index % len(sides)] for index, outcome in enumerate(outcomes))
-    expect(is_right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "others")
+    expect(is_right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "other sides")
 
 
 def require_same_runs(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
-    """Refuse other weights, and what they tell of their training otherwise than the record."""
+    """Reject other weights, and a provenance that differs from the one in the weights' files."""
     for number, (claimed_run, run) in enumerate(zip(result["runs"], arena.runs, strict=True)):
         location = f"{name}: runs[{number}]"
         expect(claimed_run["id"] == run.id, f"{location}.id", f"{run.id}, that of {run.name}", claimed_run["id"])
         limit = f"{run.repeats}, as it is of {run.name}"
         expect(claimed_run["repeats"] == run.repeats, f"{location}.repeats", limit, claimed_run["repeats"])
-        facts = {"met": met_by(run, arena), "provenance": run.provenance.as_json()}
+        facts = {"met": seen_in_training(run, arena), "provenance": run.provenance.as_json()}
         difference = first_difference(facts, {fact: claimed_run[fact] for fact in facts}, location)
-        limit = "what the weights tell of their training"
+        limit = "those in the policy's checkpoint"
         expect(difference is None, f"{location}.met and provenance", limit, difference)
 
 
 def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
-    """Where two scores differ by more than versions of SciPy may make them."""
+    """Return where two scores differ by more than different versions of SciPy can explain; None if nowhere."""
     if isinstance(ours, dict):
         if not isinstance(theirs, dict) or ours.keys() != theirs.keys():
             return f"{where} has other entries"
@@ -284,7 +287,7 @@ def every_battle(result: Mapping[str, Any]) -> list[ProtocolBattle]:
 
 
 def chosen_battles(result: Mapping[str, Any], sample: int, seed: int | None) -> list[ProtocolBattle]:
-    """Those that are fought again, each as likely as any other, in order."""
+    """Return the sampled battles, in order; each battle is equally likely."""
     all_battles = every_battle(result)
     count = whole_within("sample", sample, Limits(0, 10**9, "battles, 0 for all")) or len(all_battles)
     chance = random.SystemRandom() if seed is None else random.Random(whole("seed", seed))
@@ -292,10 +295,10 @@ def chosen_battles(result: Mapping[str, Any], sample: int, seed: int | None) -> 
     return [all_battles[index] for index in indices]
 
 
-def fight_again(
+def replay_battles(
     result: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[ProtocolBattle], statistical: bool, name: str
 ) -> bool:
-    """Play battles again and refuse others than are told; returns whether all were compared bit for bit."""
+    """Replay battles and reject differing outcomes; return whether all were compared bit by bit."""
     versions, own_versions = result["versions"], versions_of_settings(arena.settings)
     is_same_kind = not statistical and all(versions[fact] == own_versions[fact] for fact in KIND)
     claimed_wins, wins = [], []
@@ -324,7 +327,7 @@ def outcome_of(result: Mapping[str, Any], battle: ProtocolBattle) -> Mapping[str
 
 
 def is_scripted(arena: ProtocolArena, battle: ProtocolBattle) -> bool:
-    """Whether a battle is one of scripted commanders, which has the same bits on every processor."""
+    """Return whether a battle has only scripted commanders, so its bits are the same on every processor."""
     run, key = arena.runs[battle.run], battle.kind
     names = [run.name if isinstance(run.source, Commander) and ships(run.name) else None]
     if isinstance(key, int):
@@ -336,9 +339,9 @@ def is_scripted(arena: ProtocolArena, battle: ProtocolBattle) -> bool:
 
 
 def require_as_often(claimed: int, wins: int, battles: int, name: str) -> None:
-    """Refuse wins that differ from those found by more than chance (Fisher's exact test)."""
+    """Reject a number of wins that differs from the replayed one by more than chance (Fisher's exact test)."""
     from scipy.stats import fisher_exact  # takes a second to import
 
     chance = fisher_exact([[claimed, battles - claimed], [wins, battles - wins]]).pvalue
-    hint = f"near {wins} of {battles} wins in the sample, as found here"
-    expect(chance >= CHANCE, f"{name}: wins", hint, f"{claimed}, a chance of {chance:.1e}")
+    hint = f"near {wins} of {battles} wins in the sample, as replayed here"
+    expect(chance >= CHANCE, f"{name}: wins", hint, f"{claimed}, with probability {chance:.1e}")

@@ -237,7 +237,7 @@
   function behaviour() {
     const found = report.behaviour, hasCharts = curves("#behaviour", found.charts);
     at("#behaviour").hidden = !(found.weapons.rows.length || found.deeds.rows.length || hasCharts);
-    at("#whom").textContent = found.whom;
+    at("#against").textContent = found.against;
     const [weapons, deeds] = document.querySelectorAll("#behaviour .columns .scroll");
     table(weapons, found.weapons.columns, found.weapons.rows);
     table(deeds, found.deeds.columns, found.deeds.rows);
