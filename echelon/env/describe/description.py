@@ -1,9 +1,10 @@
-"""What every column of an environment's tensors means: as plain data, for a terminal, and as a page of Markdown."""
+"""The meaning of every column of an environment's tensors, as data, as a terminal table, and as a Markdown page."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -115,7 +116,7 @@ def markdown(description: Description) -> Iterator[str]:
             heading = SECTIONS[leaf.kind]
             yield from (f"## {heading}", "")
         yield from (f"### `{title}`", "", f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS))
-        for cells in rows(leaf):
+        for cells in merged(rows(leaf)):
             yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
         yield ""
 
@@ -149,6 +150,13 @@ def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
         yield (str(i) if numbered else "", column.name, range_of(column), column.unit, switches, column.meaning)
 
 
+def merged(cells_of_columns: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """Merge consecutive rows that differ in number and name only: `18..25` and all of their names."""
+    for same, group in itertools.groupby(cells_of_columns, key=lambda cells: cells[2:]):
+        numbers, names = zip(*(cells[:2] for cells in group), strict=True)
+        yield (numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}", ", ".join(names), *same)
+
+
 def range_of(column: Column) -> str:
     """`-1 .. 1`, or what bounds it of that."""
     low, high = column.low, column.high
@@ -159,14 +167,18 @@ def range_of(column: Column) -> str:
 
 PAGE = """# What a column means
 
-Made by `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`; a test holds it against the code.
-`env.describe()` tells the same of any environment and view, flat observations included, as dataclasses (`to_json()`
-gives JSON).
+This page is generated: `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`. A test compares it with
+the code. `env.describe()` returns the same for any environment or view, flat observations included, as dataclasses
+(`to_json()` returns JSON values).
 
-Shapes are those of the preset `{env}`. *needs* names fields of `FeaturesConfig`: with any of them off, an observation
-or a statistic is always 0, and an action is not heard. Rewards, ends and outcomes of a decision stand below
-`("next", ...)`. Empty rows of contacts and comrades are 0, as is what a dead mech observes, except where a row of
-the table says otherwise. What policies remember is their user's own and not listed.
+- Shapes are those of the preset `{env}`.
+- Consecutive columns with the same range, unit and meaning share a row.
+- *needs* lists fields of `FeaturesConfig`. If one of them is off, an observation or statistic is always 0, and an
+  action has no effect.
+- Rewards, done flags and outcomes are entries under `("next", ...)`.
+- Empty rows of contacts and comrades are 0. All observations of a dead mech are 0, except where the table says
+  otherwise.
+- `memory` belongs to the policy and is not listed.
 """
 
 

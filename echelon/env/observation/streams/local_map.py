@@ -41,7 +41,7 @@ def local_map(inputs: StreamInputs) -> Tensor:
 
 STREAM = Stream(
     name="local_map",
-    features=(Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0, "flag", "the hull cannot walk there, nor step up"),),
+    features=(Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0, "flag", "the hull cannot walk or step up there"),),
     axes=tuple(Axis(name, lambda config: LOCAL_MAP_CELLS) for name in ("cell ahead", "cell left")),
     is_grid=True,
     dense=local_map,

@@ -29,7 +29,7 @@ PACK_REPORT = (
             tuple(kind.name.lower() for kind in OrderKind if kind)),
     Feature("place", 2, 0.0, 1.0, "size of the map", "of that order", ("x", "y")),
     Feature("age", 1, 0.0, 1.0, "60 s", "since that order was given, clipped"),
-    Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have heard it"),
+    Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have received it"),
 )  # fmt: skip
 
 
