@@ -1,4 +1,4 @@
-"""Print the sizes of the policies that ship, a row of docs/LEAGUE.md each: parameters and operations, from the files.
+"""Print the sizes of the policies that ship, a row of docs/POLICIES.md each: parameters and operations, from the files.
 
 python benchmarks/policy_sizes.py
 """

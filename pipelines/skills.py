@@ -21,7 +21,7 @@ from echelon.viewer.paper import require_picture, save
 
 @dataclass(frozen=True)
 class StyleCommand:
-    """Print how one policy fights, as numbers (`docs/LEAGUE.md`): range, advance, share of damage by weapon and others,
+    """Print how one policy fights, as numbers (`docs/STYLES.md`): range, advance, share of damage by weapon and others,
     in battles on maps that training never saw, every seed once per side."""
 
     policy: tyro.conf.Positional[str]
@@ -46,7 +46,7 @@ class StyleCommand:
 
 @dataclass(frozen=True)
 class Pieces(Settings):
-    """Let a policy play the set pieces, short battles that ask for one skill each (`docs/SCENARIOS.md`)."""
+    """Let a policy play the set pieces, short battles that test one skill each (`docs/SET_PIECES.md`)."""
 
     policy: tyro.conf.Positional[str]
     """A commander, as `play` takes them; `line` plays each piece's own script."""

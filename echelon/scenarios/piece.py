@@ -175,7 +175,7 @@ def piece_from_json(values: Any, name: str) -> Piece:
 
 
 def pieces() -> list[str]:
-    """Names of the set pieces, sorted; `docs/SCENARIOS.md` tells them."""
+    """Names of the set pieces, sorted; `docs/SET_PIECES.md` lists them."""
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 

@@ -58,7 +58,7 @@ def test_a_piece_is_short_and_laid_out_as_the_preset_small(name):
 
 
 def test_the_page_tells_every_piece():
-    page = (Path(__file__).parents[2] / "docs" / "SCENARIOS.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "SET_PIECES.md").read_text()
     told = re.findall(r"^\| `(\w+)` \| (.*?) \| `(\w+)` \|", page, re.M)
     sentences = {name: skill[0].upper() + skill[1:] + "." for name, skill, _ in told}
     assert sentences == {name: find_piece(name).skill for name in pieces()}
