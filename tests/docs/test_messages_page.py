@@ -21,7 +21,7 @@ def code() -> str:
 def quoted_parts() -> list[str]:
     """The literal parts of the first cell of each row: without names, values and `must be`, which stands for both."""
     cells = re.findall(r"^\| `([^`]+)`.*? \|", PAGE, re.M)
-    pattern = r"\.\.\.|\b[A-Z]{4,}\b|\bN\b|must be|[\[(]?\d[\d.]*|, got|'\w+'|blue_0|agent_0|checkpoint\.json"
+    pattern = r"\.\.\.|\b[A-Z]{4,}\b|\bN\b|must be|[\[(]?\d[\d.]*|, got|, found|'\w+'|blue_0|agent_0|checkpoint\.json"
     parts = (part.strip(" ,:;()[]") for cell in cells for part in re.split(pattern, cell))
     return [part for part in parts if len(part) >= SHORTEST and part not in OF_OTHERS]
 
