@@ -1,11 +1,10 @@
-"""Gives tasks of earlier rules, or populations, their successors.
+"""Append successors of tasks made for earlier rules or populations.
 
 python docs/tasks.py
 
-The newest row of each task in `echelon/env/tasks/tasks.jsonl` that is of other rules, or of another map maker, than
-today's gets a successor behind all rows, and so does one of protocol 2 whose strangers are not those of
-`echelon/agents/populations.json`. A row that is there is left alone, and one that is another
-task than its fingerprint tells is refused.
+The newest row of each task in `echelon/env/tasks/tasks.jsonl` gets a successor if its rules or map maker differ from
+the current ones, or if the strangers of its protocol 2 differ from `echelon/agents/populations.json`. Existing rows do
+not change; a row that does not match its fingerprint is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def main(table: Path = TABLE) -> None:
     """Append successors to the table.
 
     Raises:
-        ConfigError: a task of it is no longer what its fingerprint tells.
+        ConfigError: a row does not match its fingerprint.
     """
     for line in map(json.loads, table.read_text().splitlines()):
         now = tasks()[line["name"]].fingerprint
@@ -38,7 +37,7 @@ def main(table: Path = TABLE) -> None:
 
 
 def of_today(task: Task) -> Task:
-    """The task with the opponents and partners of today's populations, where it has protocol 2."""
+    """Return the task with the opponents and partners of the current populations, if it has protocol 2."""
     if task.strangers is None:
         return task
     splits: dict[str, Any] = {
@@ -49,7 +48,7 @@ def of_today(task: Task) -> Task:
 
 
 def row(task: Task) -> str:
-    """The line of a task in the table."""
+    """Return the line of a task in the table."""
     return (
         json.dumps({"name": task.name, "about": task.about, "fingerprint": task.fingerprint, **task.describe()}) + "\n"
     )
