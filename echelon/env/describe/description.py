@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -109,16 +109,21 @@ def print_tables(description: Description, console: Console) -> None:
 
 
 def markdown(description: Description) -> Iterator[str]:
-    """The lines of the same tables in Markdown, under a heading for each kind."""
-    heading = ""
-    for title, leaf in sorted(distinct(description), key=lambda one: list(SECTIONS).index(one[1].kind)):
-        if heading != SECTIONS[leaf.kind]:
-            heading = SECTIONS[leaf.kind]
-            yield from (f"## {heading}", "")
-        yield from (f"### `{title}`", "", f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS))
-        for cells in merged(rows(leaf)):
-            yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-        yield ""
+    """The lines of the same tables in Markdown, under a heading for each kind; tensors of one row share a table."""
+    for kind, heading in SECTIONS.items():
+        cells = {title: list(merged(rows(leaf))) for title, leaf in distinct(description) if leaf.kind == kind}
+        single = [(f"`{title}`", *of[0][1:]) for title, of in cells.items() if len(of) == 1]
+        yield from (f"## {heading}", "") if cells else ()
+        for title, of in cells.items():
+            yield from (f"### `{title}`", "", *table_lines(HEADINGS, of), "") if len(of) > 1 else ()
+        yield from (*table_lines(("entry", *HEADINGS[1:]), single), "") if single else ()
+
+
+def table_lines(headings: Sequence[str], cells_of_rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    yield from (f"| {' | '.join(headings)} |", "|" + "---|" * len(headings))
+    for cells in cells_of_rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def distinct(description: Description) -> list[tuple[str, Leaf]]:
