@@ -1,4 +1,4 @@
-"""Print the sizes of the shipped policies as rows of a table: parameters and operations, from their files.
+"""Print the sizes of the policies that ship, a row of docs/POLICIES.md each: parameters and operations, from the files.
 
 python benchmarks/policy_sizes.py
 """
@@ -14,7 +14,7 @@ from echelon.learn.models.export import MechStep
 from echelon.rules.config import EnvConfig
 
 LICENCE = "MIT"
-"""Of the package, its weights included."""
+"""Licence of the package and its weights."""
 
 
 def flops_of(policy: ActorCritic, env: EnvConfig) -> int:
@@ -32,19 +32,19 @@ def flops_of(policy: ActorCritic, env: EnvConfig) -> int:
 
 
 def table() -> str:
-    """Return the Markdown table."""
+    """Return the Markdown table; policies of one size share a row."""
     lines = ["| `trained:` | model | parameters that decide | of the critic | FLOPs a decision of a mech | licence |"]
     lines.append("|---|---|---|---|---|---|")
+    names: dict[str, list[str]] = {}
     for name in trained():
         checkpoint = shipped_checkpoint(name)
         policy = checkpoint.policy()
         actor = sum(parameter.numel() for parameter in policy.network.parameters())
         critic, flops = policy.num_parameters() - actor, flops_of(policy, checkpoint.env)
         model = checkpoint.claims["model"]
-        lines.append(
-            f"| `{name}` | {model['kind']} {model['hidden']} | {actor:,} | {critic:,} | {flops:,} | {LICENCE} |"
-        )
-    return "\n".join(lines)
+        cells = f"{model['kind']} {model['hidden']} | {actor:,} | {critic:,} | {flops:,} | {LICENCE} |"
+        names.setdefault(cells, []).append(f"`{name}`")
+    return "\n".join([*lines, *(f"| {', '.join(group)} | {cells}" for cells, group in names.items())])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train each row of a table of settings from several seeds, and write the win rates into `docs/SWEEP.md`.
+"""Train every row of a table of settings from several seeds, and write the win rates into `docs/SWEEP.md`.
 
 python benchmarks/sweep.py --table screen --minutes 60 --folder runs/sweep
 python benchmarks/sweep.py --table screen --ray auto
@@ -149,19 +149,22 @@ def tables(rows: Sequence[Row]) -> list[str]:
         ]
         commits = ", ".join(dict.fromkeys(row["commit"] + ("" if row["clean"] else "+") for row in runs.values()))
         shared = " ".join(["python pipelines/train.py", *table.flags, "--total-agent-steps", str(table.agent_steps)])
-        lines += ["", f"## {table.name}: {table.about}", "", f"`{shared} --seed SEED`, judged by `{table.task}`,"]
-        lines += [f"{table.battles} battles against each; commits {commits} (+: with changes).", ""]
+        lines += ["", f"## {table.name}: {table.about}", "", f"`{shared} --seed SEED`, evaluated on `{table.task}`,"]
+        lines += [f"{table.battles} battles per opponent; commits {commits} (+: with local changes).", ""]
         lines += [*markdown(heads, body), ""]
     return lines
 
 
 def table_row(name: str, table: Table, runs: Sequence[Row], opponents: Sequence[str]) -> list[str]:
-    """Return the cells of one row: mean win rates over seeds, with the lowest and the highest."""
-    rates = np.array([[row["opponents"][opponent]["win_rate"] for opponent in opponents] for row in runs])
-    cells = [f"{rate.mean():.0%} ({rate.min():.0%} to {rate.max():.0%})" for rate in rates.T]
+    """Cells of one row: mean win rates over seeds in %, with the lowest and the highest if there are several seeds."""
+    rates = 100 * np.array([[row["opponents"][opponent]["win_rate"] for opponent in opponents] for row in runs])
     middle, low, high = bootstrap(rates)
     flags = f"`{' '.join(table.rows[name])}`" if table.rows[name] else ""
-    return [name, flags, str(len(runs)), *cells, f"{middle:.1%} ({low:.1%} to {high:.1%})"]
+    cells = [
+        f"{rate.mean():.0f}" + (f" ({rate.min():.0f} to {rate.max():.0f})" if len(runs) > 1 else "") for rate in rates.T
+    ]
+    iqm = f"{middle:.1f}" + (f" ({low:.1f} to {high:.1f})" if len(runs) > 1 else "")
+    return [name, flags, str(len(runs)), *cells, iqm]
 
 
 if __name__ == "__main__":

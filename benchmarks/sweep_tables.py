@@ -14,7 +14,7 @@ class Table:
 
     name: str
     about: str
-    """The question, in words."""
+    """Heading: the question in words."""
     task: str
     """Task of the evaluation: its opponents, on maps that training does not use."""
     agent_steps: int
@@ -34,14 +34,14 @@ class Table:
 SMALL, STANDARD = latest("small-5v5"), latest("standard-10v10")
 NO_ENTROPY = ("--ppo.entropy-coef.first", "0", "--ppo.entropy-coef.last", "0")
 QUICK = ("--preset", "quick", "--device", "cpu")
-AS_IT_IS: Mapping[str, tuple[str, ...]] = {"as it is": ()}
+AS_IT_IS: Mapping[str, tuple[str, ...]] = {"preset": ()}
 
 TABLES = {
     table.name: table
     for table in (
         Table(
             "quick",
-            "what the preset quick reaches",
+            "results of the preset quick",
             SMALL,
             2_000_000,
             (0, 1, 2, 3, 4),
@@ -55,7 +55,7 @@ TABLES = {
         ),
         Table(
             "screen",
-            "what each default of the preset quick is worth, with a lambda of 0.97",
+            "effect of each default of the preset quick, with lambda 0.97",
             SMALL,
             1_000_000,
             (0, 1),
@@ -63,12 +63,12 @@ TABLES = {
             (*QUICK, "--ppo.gae-lambda", "0.97"),
             {
                 **AS_IT_IS,
-                "critic of its own view": ("--model.critic", "local"),
-                "plays as randomly as it learns": ("--model.eval-std-scale", "1.0"),
-                "begins at trivial": ("--curriculum.opponents", "trivial", "easy", "normal", "hard"),
-                "asks 70 % of a stage": ("--curriculum.step-up", "0.7"),
-                "easy alone": ("--opponent", "heuristic:easy"),
-                "hard alone": ("--opponent", "heuristic:hard"),
+                "local critic": ("--model.critic", "local"),
+                "evaluates with training noise": ("--model.eval-std-scale", "1.0"),
+                "starts with trivial": ("--curriculum.opponents", "trivial", "easy", "normal", "hard"),
+                "70 % per stage": ("--curriculum.step-up", "0.7"),
+                "only easy": ("--opponent", "heuristic:easy"),
+                "only hard": ("--opponent", "heuristic:hard"),
                 "initial deviation 0.3": ("--model.initial-std", "0.3"),
                 "initial deviation 1": ("--model.initial-std", "1.0"),
                 "64 battles": ("--num-envs", "64"),
@@ -77,7 +77,7 @@ TABLES = {
         ),
         Table(
             "factors",
-            "what each default of the preset quick is worth, with its lambda of 0.9",
+            "effect of each default of the preset quick, with its lambda 0.9",
             SMALL,
             1_000_000,
             (0, 1),
@@ -95,21 +95,21 @@ TABLES = {
                 "4 minibatches": ("--ppo.minibatches", "4"),
                 "KL divergence 0.06": ("--ppo.target-kl", "0.06"),
                 "no entropy bonus": NO_ENTROPY,
-                "a quarter self-play": ("--self-share", "0.25"),
-                "a quarter past selves": ("--past-share", "0.25"),
-                "reward of winning alone at the end": (
+                "25 % self-play": ("--self-share", "0.25"),
+                "25 % snapshots": ("--past-share", "0.25"),
+                "only terminal reward at the end": (
                     "--curriculum.fight.last",
                     "0",
                     "--curriculum.approach.last",
                     "0",
                 ),
-                "critic of its own view": ("--model.critic", "local"),
-                "hard alone": ("--opponent", "heuristic:hard"),
+                "local critic": ("--model.critic", "local"),
+                "only hard": ("--opponent", "heuristic:hard"),
             },
         ),
         Table(
             "confirm",
-            "what did best of these, at two million steps",
+            "the best of these at two million steps",
             SMALL,
             2_000_000,
             (0, 1, 2, 3, 4),
@@ -126,17 +126,17 @@ TABLES = {
         ),
         Table(
             "levels",
-            "what prioritised level replay over the maps is worth to the preset quick",
+            "effect of prioritised level replay over the maps on the preset quick",
             SMALL,
             1_000_000,
             (0, 1, 2),
             128,
             QUICK,
-            {"all maps alike": (), "level replay": ("--curriculum.levels", "plr")},
+            {"uniform maps": (), "level replay": ("--curriculum.levels", "plr")},
         ),
         Table(
             "standard",
-            "what the preset standard reaches with 256 battles",
+            "results of the preset standard with 256 battles",
             STANDARD,
             10_000_000,
             (0, 1, 2),

@@ -1,4 +1,4 @@
-"""Print the table of clients of docs/INTEGRATIONS.md from the rows that the client tests write."""
+"""Write the table of clients in docs/INTEGRATIONS.md from the rows that the tests of each client write."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COLUMNS = {
     "win": "who won",
     "masks": "masks",
     "rate": "agent-steps/s",
-    "own": "TorchRL's form",
+    "own": "TorchRL's view",
     "date": "date",
 }
 
 
 def read(path: Path) -> dict[str, dict[str, object]]:
-    """Return rows keyed by client; a later row replaces an earlier one."""
+    """Rows keyed by client; a later row replaces an earlier one."""
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return {str(row["client"]): row for row in rows}
 

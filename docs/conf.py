@@ -118,7 +118,7 @@ def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
         told = re.findall(r"^    (\w+): (?:Tensor  # )?(.+)$", inspect.getsource(obj), re.M)
         lines += [f"- `{name}`: {text if text[0] == '[' else f'`{text}`'}" for name, text in told] + [""]
     text = GoogleDocstring(lines, app.config, app, kind, name, obj, options).lines()
-    lines[:] = [re.sub(r"`?\bdocs/([A-Z]+)\.md`?", r":doc:`/docs/\1`", line) for line in text]
+    lines[:] = [re.sub(r"`?\bdocs/([A-Z_]+)\.md`?", r":doc:`/docs/\1`", line) for line in text]
 
 
 def skip_foreign(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

@@ -1,10 +1,10 @@
-"""Add successors of tasks of earlier rules or populations.
+"""Append successors of tasks made for earlier rules or populations.
 
 python docs/tasks.py
 
-A task gets a successor at the end of `echelon/env/tasks/tasks.jsonl` if its newest row has other rules or another map
-maker than the current ones. A task of protocol 2 also gets one if its population differs from
-`echelon/agents/populations.json`. Existing rows do not change; a row that does not match its fingerprint is refused.
+The newest row of each task in `echelon/env/tasks/tasks.jsonl` gets a successor if its rules or map maker differ from
+the current ones, or if the strangers of its protocol 2 differ from `echelon/agents/populations.json`. Existing rows do
+not change; a row that does not match its fingerprint is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(table: Path = TABLE) -> None:
     """Append successors to the table.
 
     Raises:
-        ConfigError: a task does not match its fingerprint.
+        ConfigError: a row does not match its fingerprint.
     """
     for line in map(json.loads, table.read_text().splitlines()):
         now = tasks()[line["name"]].fingerprint
@@ -37,7 +37,7 @@ def main(table: Path = TABLE) -> None:
 
 
 def of_today(task: Task) -> Task:
-    """Return the task with the current population, if it has protocol 2."""
+    """Return the task with the opponents and partners of the current populations, if it has protocol 2."""
     if task.strangers is None:
         return task
     splits: dict[str, Any] = {

@@ -21,8 +21,8 @@ from echelon.viewer.paper import require_picture, save
 
 @dataclass(frozen=True)
 class StyleCommand:
-    """Print statistics of how one policy plays (`docs/LEAGUE.md`): range, advance, share of damage by weapon and
-    others. Battles use maps that were never used in training, each seed once per side."""
+    """Print how one policy fights, as numbers (`docs/STYLES.md`): range, advance, share of damage by weapon and others,
+    in battles on maps that training never saw, every seed once per side."""
 
     policy: tyro.conf.Positional[str]
     """Commander, as for `play`."""
@@ -46,7 +46,7 @@ class StyleCommand:
 
 @dataclass(frozen=True)
 class Pieces(Settings):
-    """Let a policy play the set pieces, short battles that each test one skill (`docs/SCENARIOS.md`)."""
+    """Let a policy play the set pieces, short battles that test one skill each (`docs/SET_PIECES.md`)."""
 
     policy: tyro.conf.Positional[str]
     """Commander, as for `play`; `line` plays each piece's own script."""

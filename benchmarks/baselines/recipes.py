@@ -218,16 +218,16 @@ RECIPES: dict[str, Recipe] = {
     "benchmarl-mappo": benchmarl_mappo,
 }
 ABOUT = {
-    "ippo-lstm": "PPO of `pipelines/train.py`, preset quick, LSTM, critic of the mech's own view",
+    "ippo-lstm": "PPO of `pipelines/train.py`, preset quick, LSTM, critic with the mech's own observation",
     "ippo-gru": "the same with a GRU",
     "ippo-mlp": "the same without memory",
-    "mappo-lstm": "as `ippo-lstm`, with a critic that sees every mech",
+    "mappo-lstm": "as `ippo-lstm`, with a critic that observes every mech",
     "mappo-gru": "the same with a GRU",
     "mappo-mlp": "the same without memory",
-    "selfplay-lstm": "as `mappo-lstm`, against itself: it learns from both teams, and both teams' decisions count",
+    "selfplay-lstm": "as `mappo-lstm`, in self-play: it learns from both teams, and decisions of both teams count",
     "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory",
     "qmix": "QMIX of TorchRL's parts on discrete actions that last four decisions (`tests/examples/qmix.py`)",
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
-    "benchmarl-mappo": "MAPPO of BenchMARL, no memory, with its own settings but for 60 battles in parallel",
+    "benchmarl-mappo": "MAPPO of BenchMARL with its default settings, no memory, 60 parallel battles",
 }
 """Descriptions for the table, keyed by baseline."""

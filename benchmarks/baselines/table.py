@@ -1,4 +1,4 @@
-"""Write the tables of `docs/BASELINES.md` from the JSON lines of `run.py`: a row for each baseline with three seeds.
+"""Write the tables of `docs/BASELINES.md` from the JSON lines of `run.py`: a row for every baseline with three seeds.
 
 python benchmarks/baselines/table.py
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class Args:
 
 
 def main(args: Args) -> None:
-    """Replace the tables of the page."""
+    """Replace the text between the marks of the page."""
     lines = [json.loads(line) for line in args.rows.read_text().splitlines()] if args.rows.exists() else []
     replace_between(args.page, BEGIN, END, tables(lines))
     if args.plot:
@@ -89,10 +89,18 @@ def tables(lines: Sequence[Row]) -> str:
         head = ["baseline", "agent steps", "seeds", *names, "IQM (95 %)", "training", "commit"]
         body = [table_row(baseline, rows, opponents) for (_, baseline, _), rows in group.items()]
         page += [f"## {task} (`{group[next(iter(group))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
-        page += ["Commands, for every seed:", "", "```sh"]
-        page += [rows[0]["command"].replace(" --seed 0", " --seed SEED") for rows in group.values()] + ["```", ""]
+        page += ["Commands, one run per seed:", "", "```sh", *commands(group), "```", ""]
     page += ["Not run:", "", *not_run({(task, baseline) for task, baseline, _ in complete}), ""]
     return "\n".join(page)
+
+
+def commands(group: Mapping[tuple[str, str, int], Sequence[Row]]) -> list[str]:
+    """The commands of a task's rows; baselines with equal flags share one."""
+    baselines: dict[str, list[str]] = defaultdict(list)
+    for (_, baseline, _), rows in group.items():
+        command = rows[0]["command"].replace(" --seed 0", " --seed SEED")
+        baselines[command.replace(f"--baseline {baseline} ", "--baseline {} ")].append(baseline)
+    return [command.format(" ".join(names)) for command, names in baselines.items()]
 
 
 def not_run(run: set[tuple[str, str]]) -> list[str]:

@@ -180,7 +180,7 @@ def piece_from_json(values: Any, name: str) -> Piece:
 
 
 def pieces() -> list[str]:
-    """Return the sorted names of the set pieces; `docs/SCENARIOS.md` describes them."""
+    """Names of the set pieces, sorted; `docs/SET_PIECES.md` lists them."""
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 

@@ -289,7 +289,7 @@ class View(EnvInfo, PartialEnv):
     def load_state_dict(  # type: ignore[override]
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> None:
-        """Restore the result of `state_dict`; `last_observation` then returns its observation. An empty dict changes nothing.
+        """Restore the result of `state_dict`, `last_observation` included. An empty dict changes nothing.
 
         Raises:
             ConfigError: if battles or memories are those of another kind of view; see `EchelonEnv.set_state`.

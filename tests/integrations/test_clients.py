@@ -64,7 +64,7 @@ def test_gymnasium(mode):
         many = vector(512)
         many.reset(seed=0)
         actions = zeros(many)
-        tells = {"death": "goes on, `alive` false", "time_up": "`truncated`", "win": "`final_info['won']`"}
+        tells = {"death": "continues, `alive` false", "time_up": "`truncated`", "win": "`final_info['won']`"}
         note("Gymnasium `make_vec`", "gymnasium", lambda: many.step(actions), 1024, glue=1, **tells, masks="infos")
 
 
@@ -95,7 +95,7 @@ def test_stable_baselines3():
     many = vec_env(ARENA, OPPONENT, 512, "cpu", side="blue")
     many.reset()
     actions = np.zeros((1024, *many.action_space.shape), np.float32)
-    tells = {"death": "goes on, `alive` false", "time_up": "`TimeLimit.truncated`", "win": "`won`"}
+    tells = {"death": "continues, `alive` false", "time_up": "`TimeLimit.truncated`", "win": "`won`"}
     step = lambda: many.step(actions)  # noqa: E731
     note("Stable-Baselines3", "stable-baselines3", step, 1024, glue=1, **tells, masks="`action_masks`")
 
@@ -124,7 +124,7 @@ def test_pettingzoo():
             env.reset()
         env.step({name: np.zeros(26, np.float32) for name in env.agents})
 
-    tells = {"death": "goes on, or `terminated`", "time_up": "`truncated`", "win": "`won`"}
+    tells = {"death": "continues, or `terminated`", "time_up": "`truncated`", "win": "`won`"}
     note("PettingZoo `parallel_env`", "pettingzoo", step, MECHS, glue=1, **tells, masks="observation or infos")
 
 
@@ -165,7 +165,7 @@ def test_supersuit():
             final = [info["terminal_observation"] for info in infos]
             log.end(terminated, truncated, final, infos[0]["winner"], [info["won"] for info in infos])
     assert_same(log.done, battles())
-    tells = {"death": "goes on, `alive` false", "time_up": "`truncated`", "win": "`won`"}
+    tells = {"death": "continues, `alive` false", "time_up": "`truncated`", "win": "`won`"}
     actions = np.zeros((MECHS, 26), np.float32)
     note("SuperSuit", "supersuit", lambda: envs.step(actions), MECHS, glue=1, **tells, masks="-")
 
@@ -194,7 +194,7 @@ def test_gym_wrapper_of_torchrl():
     def step_once():
         held[0] = many.step_and_maybe_reset(held[0].set("action", action))[1]
 
-    tells = {"death": "goes on", "time_up": "`truncated`", "win": "not told"}
+    tells = {"death": "continues", "time_up": "`truncated`", "win": "not available"}
     note("TorchRL `GymWrapper(make_vec(...))`", "torchrl", step_once, 1024, glue=1, **tells, masks="-")
 
 
@@ -265,7 +265,7 @@ def test_rllib(death):
         env.step({name: np.zeros(26, np.float32) for name in env.agents})
 
     if death == "stays":
-        tells = {"death": "goes on, or `terminated`", "time_up": "`truncated`", "win": "`won`"}
+        tells = {"death": "continues, or `terminated`", "time_up": "`truncated`", "win": "`won`"}
         note("RLlib `BattleEnv`", "ray", step, MECHS, glue=2, **tells, masks="its module's")
 
 
@@ -302,7 +302,7 @@ def test_skrl(death):
             env.reset()
         env.step({name: torch.zeros(1, 26) for name in env.possible_agents})
 
-    tells = {"death": "goes on, `alive` false", "time_up": "`truncated`", "win": "`won`"}
+    tells = {"death": "continues, `alive` false", "time_up": "`truncated`", "win": "`won`"}
     note("skrl", "skrl", step, MECHS, glue=0, **tells, masks="-")
 
 
@@ -332,7 +332,7 @@ def test_agilerl(death):
         else:
             assert len(log.done) > 0
         if death == "stays":
-            tells = {"death": "goes on, or `terminated`", "time_up": "`truncated`", "win": "not told"}
+            tells = {"death": "continues, or `terminated`", "time_up": "`truncated`", "win": "not available"}
             zero = {name: np.zeros((1, 26), np.float32) for name in names}
             step = lambda: envs.step(zero)  # noqa: E731
             note("AgileRL", "agilerl", step, MECHS, time.perf_counter, glue=2, **tells, masks="infos")

@@ -57,8 +57,8 @@ def test_piece_is_short_and_has_the_layout_of_preset_small(name):
     assert config.catalog == small.catalog
 
 
-def test_scenarios_page_lists_every_piece():
-    page = (Path(__file__).parents[2] / "docs" / "SCENARIOS.md").read_text()
+def test_page_lists_every_piece():
+    page = (Path(__file__).parents[2] / "docs" / "SET_PIECES.md").read_text()
     told = re.findall(r"^\| `(\w+)` \| (.*?) \| `(\w+)` \|", page, re.M)
     sentences = {name: skill[0].upper() + skill[1:] + "." for name, skill, _ in told}
     assert sentences == {name: find_piece(name).skill for name in pieces()}

@@ -78,30 +78,30 @@ def common(users: Iterable[Switches]) -> Switches:
 
 REWARD_MEANINGS = {
     "approach": "walking to the zone: gamma * phi' - phi, phi = - walking distance / longest side of the map",
-    "zone": "each decision inside the zone, times its team's zone tick",
-    "damage": "each hit point of damage to an enemy; in a contested zone times `contested_offence`",
-    "kill": "each enemy killed; in a contested zone times `contested_offence`",
-    "assist": "each kill by a packmate of a target that it painted",
+    "zone": "each decision in the zone, times its team's zone tick",
+    "damage": "hit points taken from enemies; in a contested zone times `contested_offence`",
+    "kill": "an enemy killed; in a contested zone times `contested_offence`",
+    "assist": "a packmate's kill of a target that it painted",
     "death": "its own death; in a contested zone times `contested_death`",
-    "terminal": "a battle that terminates: won 1, lost -1, drawn 0, for dead mechs too",
+    "terminal": "end of a battle that terminates: win 1, loss -1, draw 0; dead mechs included",
 }
 STATISTICS: dict[str, tuple[str, str]] = {
     "damage": ("hp", "damage to enemies"),
     "kills": ("mechs", "enemies killed"),
     "team_kills": ("mechs", "own mechs killed"),
     "assists": ("mechs", "kills by packmates of targets that it painted"),
-    "intercepts": ("shots", "shots that its AMS destroyed"),
-    "shutdowns": ("times", "overheated"),
-    "vent_s": ("mech-seconds", "venting heat"),
-    "zone_s": ("mech-seconds", "inside the zone"),
-    "bad_actions": ("numbers", "NaN or infinite values in actions"),
+    "intercepts": ("shots", "destroyed by its AMS"),
+    "shutdowns": ("times", "shutdowns by heat"),
+    "vent_s": ("mech-seconds", "spent venting"),
+    "zone_s": ("mech-seconds", "in the zone"),
+    "bad_actions": ("numbers", "NaN or infinite numbers in its actions"),
     "deaths": ("mechs", "own mechs that died"),
-    "knockdowns": ("times", "enemies knocked down"),
-    "leggings": ("times", "enemy legs destroyed"),
-    "paints": ("hits", "hits of its painters on enemies"),
-    "assist_hp": ("hp", "full hit points of targets whose kill was an assist"),
-    "paint_damage": ("hp", "damage of packmates added by its paint"),
-    "intercepted_damage": ("hp", "damage of direct hits that its AMS prevented"),
+    "knockdowns": ("times", "it knocked an enemy down"),
+    "leggings": ("times", "it reduced leg hit points of an enemy to 0"),
+    "paints": ("hits", "painter hits on enemies"),
+    "assist_hp": ("hp", "maximum hit points of the targets of its assists"),
+    "paint_damage": ("hp", "damage that its paint added for packmates"),
+    "intercepted_damage": ("hp", "direct-hit damage of the shots that its AMS destroyed"),
     "shots": ("shots", "fired"),
     "hits": ("hits", "direct hits on enemies"),
 }
@@ -109,8 +109,8 @@ STATISTICS: dict[str, tuple[str, str]] = {
 
 
 def reward_columns(weights: Mapping[str, float]) -> tuple[Column, ...]:
-    """Return a column per reward term, given the weights."""
-    mixed = "mixed with the mean of the team"
+    """A column for each term, given its weight."""
+    mixed = "mixed with the team mean"
     return tuple(
         Column(name, "reward", meaning=f"{REWARD_MEANINGS.get(name, 'a term of the user')}; times {weight:g}, {mixed}")
         for name, weight in weights.items()
@@ -126,13 +126,13 @@ def statistics_columns(catalog: Catalog) -> tuple[Column, ...]:
 
     # A statistic that is always 0, such as the damage of a weapon without damage, needs no switch.
     by_weapon = (
-        column(what, name, f"; by the weapon {name}", of_weapon(spec) if what == "shots" or spec.damage > 0 else ())
+        column(what, name, ", by this weapon", of_weapon(spec) if what == "shots" or spec.damage > 0 else ())
         for what in BY_WEAPON
         for name, spec in catalog.weapons.items()
     )
     classes = [hull.name.lower() for hull in Hull]
-    by_hull = (column(what, kind, f"; by mechs of the class {kind}") for what in BY_HULL for kind in classes)
-    died = (column("deaths", kind, f"; mechs of the class {kind}") for kind in classes)
+    by_hull = (column(what, kind, ", by mechs of this class") for what in BY_HULL for kind in classes)
+    died = (column("deaths", kind, ", of this class") for kind in classes)
     return (*map(column, (*OWN, *OF_THE_TEAM)), *by_weapon, *by_hull, *died)
 
 
@@ -141,9 +141,12 @@ def outcome_columns(catalog: Catalog) -> dict[str, tuple[Column, ...]]:
     return {
         "winner": (Column("winner", "", -1, 2, (), "-1 running, 0 draw, 1 blue, 2 red"),),
         "reason": (Column("reason", "", 0, 4, (), "0 running, 1 elimination, 2 zone, 3 time up, 4 objective"),),
-        "score": tuple(Column(team, "s", 0.0, math.inf, (), "of zone control, or equivalent") for team in GROUPS),
+        "score": tuple(
+            Column(team, "s", 0.0, math.inf, (), "seconds of zone control, or the equivalent of an objective")
+            for team in GROUPS
+        ),
         "decisions": (Column("decisions", "decisions", 0, math.inf, (), "length of the battle"),),
-        "idle_s": (Column("idle_s", "s", 0.0, math.inf, (), "since the last damage or score, at the battle's end"),),
+        "idle_s": (Column("idle_s", "s", 0.0, math.inf, (), "time without damage or score at the end of the battle"),),
         "stats": statistics_columns(catalog),
         "won": (Column("won", "flag", 0, 1, (), "the commanded team won"),),
     }
@@ -153,8 +156,8 @@ Name = tuple[str, ...]
 """A key without its group."""
 ENDS = {
     "done": "the battle ended in this decision",
-    "terminated": "by elimination, by the zone or an objective, or by the clock if `time_up_terminates`",
-    "truncated": "by the clock",
+    "terminated": "ended by elimination, zone or objective, or by time with `time_up_terminates`",
+    "truncated": "ended by time",
 }
 SPECS: tuple[Kind, ...] = ("action", "observation", "reward", "done")
 """Kinds of specs that an environment has."""
@@ -290,11 +293,11 @@ class Columns:
         return {
             "action": self.streams["action"],
             "action_mask": tuple(
-                Column(a.name, "flag", 0, 1, of_action_mask(a.triggers, self.config), "the action is available")
+                Column(a.name, "flag", 0, 1, of_action_mask(a.triggers, self.config), "this action is possible now")
                 for a in ACTIONS
             ),
-            "mask": (Column("alive", "flag", 0, 1, (), "at the time of the observation"),),
-            "reward": (Column("reward", "reward", meaning="sum of the terms, mixed within the team"),),
+            "mask": (Column("alive", "flag", 0, 1, (), "alive at the time of observation"),),
+            "reward": (Column("reward", "reward", meaning="sum of the terms, after mixing within the team"),),
             "reward_terms": reward_columns(self.weights),
             "telemetry": self.streams["telemetry"],
             "state": tuple(replace(column, name=f"ego[{n}].{column.name}") for n in mechs for column in ego),

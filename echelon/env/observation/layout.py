@@ -67,50 +67,50 @@ STREAMS = names_of(IN_ALL_BATTLES)
 COMMAND = {"blue": "blue_command", "red": "red_command"}
 """Agent group of each team's commanders, one commander per pack, if `EnvConfig.command` is on."""
 GIVEN = (
-    Feature("kind", len(OrderKind), -1.0, 1.0, "", "preference for this order: the highest above 0; else no new order",
+    Feature("kind", len(OrderKind), -1.0, 1.0, "", "score of this order; the highest above 0, else the last order",
             tuple(kind.name.lower() for kind in OrderKind)),
     Feature("place", 2, -1.0, 1.0, "half of the map's side", "from the middle of the map", ("x", "y")),
-    Feature("urgency", 1, -1.0, 1.0, "", "-1 and 1 arrive as 0 and 1"),
-    Feature("fire", len(Discipline), -1.0, 1.0, "", "preference for this fire discipline: the highest",
+    Feature("urgency", 1, -1.0, 1.0, "", "-1 .. 1 maps to 0 .. 1"),
+    Feature("fire", len(Discipline), -1.0, 1.0, "", "score of this fire discipline; the highest applies",
             tuple(d.name.lower() for d in Discipline)),
 )  # fmt: skip
 """A commander's action for its pack, without `target`, a preference for each enemy, which follows."""
 CONTROL = (
-    Feature("forward", 1, -1.0, 1.0, "top speed", "throttle; with strafe at most 1 long"),
+    Feature("forward", 1, -1.0, 1.0, "top speed", "throttle; the norm with strafe is clipped to 1"),
     Feature("strafe", 1, -1.0, 1.0, "top speed", "throttle to the left"),
-    Feature("vertical", 1, -1.0, 1.0, "full thrust", "of the jets of hulls that have them; below 0 counts as 0"),
-    Feature("yaw_rate", 1, -1.0, 1.0, "top yaw rate", "turns left above 0"),
+    Feature("vertical", 1, -1.0, 1.0, "full thrust", "jet thrust, for hulls with jets; below 0 counts as 0"),
+    Feature("yaw_rate", 1, -1.0, 1.0, "top yaw rate", "above 0 turns left"),
     Feature("primary", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
-    Feature("vent", 1, -1.0, 1.0, "", "above 0 sheds heat and fires nothing"),
-    Feature("secondary", 1, -1.0, 1.0, "", "above 0 fires; on hulls with emitters above 0 ECM, above 0.5 ECCM"),
+    Feature("vent", 1, -1.0, 1.0, "", "above 0 vents heat and blocks all weapons"),
+    Feature("secondary", 1, -1.0, 1.0, "", "above 0 fires; on hulls with emitters: (0, 0.5] ECM, above 0.5 ECCM"),
     Feature("tertiary", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
     Feature("special", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
     *(
-        Feature(f"prefer_{slot}", 1, -1.0, 1.0, "", f"preference for contact {slot} as target: the highest above 0", (),
+        Feature(f"prefer_{slot}", 1, -1.0, 1.0, "", "score of this contact as focus target; the highest above 0", (),
                 ("target_preference",))
         for slot in range(PREFERENCES)
     ),
     *(
-        Feature(f"sort_{mode}", 1, -1.0, 1.0, "", "preference for this order of the contacts: the highest of three", (),
+        Feature(f"sort_{mode}", 1, -1.0, 1.0, "", "score of this sort order of contacts; the highest applies", (),
                 ("observation_control",))
         for mode in SORTS
     ),
-    Feature("hostile_only", 1, -1.0, 1.0, "", "above 0 shows contacts of the other team only", (),
+    Feature("hostile_only", 1, -1.0, 1.0, "", "above 0 limits contacts to the other team", (),
             ("observation_control",)),
 )  # fmt: skip
 """The controls of an action, in the order of `Act`, without the message, which follows."""
 
 
 def streams(comm_dim: int) -> dict[str, tuple[Feature, ...]]:
-    """Return the columns of the action and of every stream, with grids flattened."""
-    spoken = message(comm_dim, "to the pack, received one decision later")
+    """The columns of the action and of every stream, grids flattened."""
+    spoken = message(comm_dim, "message to the pack, observed one decision later")
     by_name = {stream.name: stream.features_of(comm_dim) for stream in (*IN_ALL_BATTLES, *OF_BATTLES)}
     return {"action": (*CONTROL, *spoken), **by_name}
 
 
 def command_streams(enemies: int) -> dict[str, tuple[Feature, ...]]:
-    """Return the columns of a commander's action and streams, for this number of enemies."""
-    meaning = "preference for this enemy, if known, as the target of an attack: the highest above 0"
+    """The columns of a commander's action and streams, against so many enemies."""
+    meaning = "score of this enemy, if known, as target of an attack: the highest above 0 is chosen"
     target = Feature("target", enemies, -1.0, 1.0, "", meaning)
     return {"action": (*GIVEN, target), **{stream.name: stream.features_of(0) for stream in OF_COMMANDERS}}
 

@@ -28,7 +28,7 @@ def comms(inputs: StreamInputs) -> Tensor:
 
 STREAM = Stream(
     name="comms",
-    features=lambda comm_dim: message(comm_dim, "a packmate's message of the last decision; the own row is 0"),
+    features=lambda comm_dim: message(comm_dim, "message of a packmate in the last decision; its own row is 0"),
     axes=(Axis("packmate", lambda config: PACK_SIZE),),
     dense=comms,
 )

@@ -36,25 +36,23 @@ FRIENDS, INTEL = 2.0, 3.0
 """Sort keys of friends and reported enemies, after those of sensed hostiles, which are in 0..1."""
 
 CONTACT = (
-    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "position in the viewer's body frame", AHEAD_LEFT_UP),
-    Feature("rel_vel", 3, -6.0, 6.0, TEN_VOX_PER_S, "velocity minus the viewer's, in that frame", AHEAD_LEFT_UP),
-    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0, "", "facing direction in that frame", SIN_COS),
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "position relative to the viewer, in its body frame", AHEAD_LEFT_UP),
+    Feature("rel_vel", 3, -6.0, 6.0, TEN_VOX_PER_S, "its velocity minus the viewer's, in that frame", AHEAD_LEFT_UP),
+    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0, "", "its heading, in that frame", SIN_COS),
     Feature("hp", 1, 0.0, 1.0, FULL, "hit points; 0 without detail"),
     Feature("heat", 1, 0.0, 2.0, "heat capacity", "0 without detail"),
     Feature("stability", 1, 0.0, 1.0, FULL, "0 without detail"),
-    flag("fallen", "lies on the ground"),
-    flag("legged", "its legs are destroyed"),
+    flag("fallen", "it has fallen"),
+    flag("legged", "its leg hit points are 0"),
     flag("friendly"),
     flag("hostile"),
     Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
     flag("painted", "by the viewer's pack"),
-    flag(
-        "intel", "packmates sense or painted it, the viewer does not sense it; never under full observation", "suites"
-    ),
-    flag("detail", "hp, heat and stability are shown"),
-    Feature("lead_pitch", 1, -2.0, 2.0, "pi/4 rad", "elevation at which the viewer's falling shot hits it"),
-    Feature("closing", 1, -1.0, 1.0, TEN_VOX_PER_S, "speed of approach, clipped"),
-    Feature("crossing", 1, 0.0, 1.0, "", "1 - |cos| of the angle between its relative velocity and the line of sight"),
+    flag("intel", "sensed or painted by packmates, not sensed by the viewer; 0 under full observation", "suites"),
+    flag("detail", "hp, heat and stability are visible"),
+    Feature("lead_pitch", 1, -2.0, 2.0, "pi/4 rad", "elevation at which the viewer's ballistic shot hits it"),
+    Feature("closing", 1, -1.0, 1.0, TEN_VOX_PER_S, "closing speed, clipped"),
+    Feature("crossing", 1, 0.0, 1.0, "", "1 - |cos| of the angle between its relative velocity and the line to it"),
 )
 
 
@@ -204,6 +202,6 @@ STREAM = Stream(
     name="contacts",
     features=CONTACT,
     axes=(Axis("contact", num_slots),),
-    mask=flag("filled", "the row contains a mech"),
+    mask=flag("filled", "the row holds a mech"),
     dense=contacts,
 )

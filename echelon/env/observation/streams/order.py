@@ -18,19 +18,19 @@ from echelon.state import State
 LONGEST_AGE_S = 60.0
 
 ORDER = (
-    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "kind of the last order that it received; 0 for free",
+    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "order to its pack that it received last; all 0 for free",
             tuple(kind.name.lower() for kind in OrderKind if kind)),
-    Feature("vector", 2, -1.5, 1.5, MAP_SIDE, "to the order's place, in its body frame", AHEAD_LEFT),
-    Feature("way", 2, -1.0, 1.0, "", "next step of the path there around walls, in its body frame", AHEAD_LEFT),
-    Feature("way_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance until it is within reach, clipped"),
+    Feature("vector", 2, -1.5, 1.5, MAP_SIDE, "to the place of the order, in its body frame", AHEAD_LEFT),
+    Feature("way", 2, -1.0, 1.0, "", "direction of the walking path there, in its body frame", AHEAD_LEFT),
+    Feature("way_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance until it is near enough, clipped"),
     Feature("reach", 1, 0.0, 32.0, MAP_SIDE, "distance at which the place counts as reached"),
     flag("has_target", "the order names an enemy"),
     Feature("urgency", 1, 0.0, 1.0),
-    Feature("discipline", len(Discipline) - 1, 0.0, 1.0, "one-hot", "fire discipline; 0 for fire at will",
+    Feature("discipline", len(Discipline) - 1, 0.0, 1.0, "one-hot", "when to fire; all 0 for fire at will",
             tuple(d.name.lower() for d in Discipline if d)),
-    Feature("age", 1, 0.0, 1.0, "60 s", "time since the order was issued, clipped"),
-    flag("reached", "it is within reach of the order's place"),
-    Feature("following", 1, -1.0, 1.0, "top speed", "speed along that path, until it is within reach"),
+    Feature("age", 1, 0.0, 1.0, "60 s", "since the order was given, clipped"),
+    flag("reached", "the place of the order is reached"),
+    Feature("following", 1, -1.0, 1.0, "top speed", "speed along that path until the place is reached"),
 )  # fmt: skip
 
 

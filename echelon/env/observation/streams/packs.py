@@ -28,7 +28,7 @@ PACK_REPORT = (
     Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "its current order; 0 for free",
             tuple(kind.name.lower() for kind in OrderKind if kind)),
     Feature("place", 2, 0.0, 1.0, "size of the map", "of that order", ("x", "y")),
-    Feature("age", 1, 0.0, 1.0, "60 s", "time since that order was issued, clipped"),
+    Feature("age", 1, 0.0, 1.0, "60 s", "since that order was given, clipped"),
     Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have received it"),
 )  # fmt: skip
 

@@ -16,16 +16,16 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 SQUAD = (
-    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "position in the viewer's body frame", AHEAD_LEFT_UP),
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "position relative to the viewer, in its body frame", AHEAD_LEFT_UP),
     Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
     flag("alive"),
-    Feature("hp", 1, 0.0, 1.0, FULL, "hit points; in suites of squad detail 1 and 2, and without suites"),
-    Feature("heat", 1, 0.0, 2.0, "heat capacity", "in suites of squad detail 1 and 2, and without suites"),
-    Feature("stability", 1, 0.0, 1.0, FULL, "in suites of squad detail 2, and without suites"),
-    Feature("readiness", 1, 0.0, 1.0, "share of its weapons", "ready to fire; shown if stability is"),
+    Feature("hp", 1, 0.0, 1.0, FULL, "hit points; visible with squad detail 1 or 2, and without suites"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "visible with squad detail 1 or 2, and without suites"),
+    Feature("stability", 1, 0.0, 1.0, FULL, "visible with squad detail 2, and without suites"),
+    Feature("readiness", 1, 0.0, 1.0, "share of its weapons", "that can fire now; visible as stability is"),
     Feature(
         "target_rel_pos", 3, -1.5, 1.5, MAP_SIDE,
-        "its focus target, as rel_pos; in suites that show targets of comrades (`command_suites`)",
+        "position of its focus target, as rel_pos; visible to suites with `sees_engaged` (`command_suites`)",
         AHEAD_LEFT_UP, ("target_preference", "suites"),
     ),
 )  # fmt: skip
@@ -82,6 +82,6 @@ STREAM = Stream(
     name="squad",
     features=SQUAD,
     axes=(Axis("comrade", lambda config: config.squad_slots),),
-    mask=flag("filled", "the row contains a mech"),
+    mask=flag("filled", "the row holds a mech"),
     dense=squad,
 )
