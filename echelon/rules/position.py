@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from echelon.rules.catalog import Catalog, Material
 from echelon.rules.limits import LARGEST_MAP_VOX
@@ -176,6 +176,8 @@ class Box(Settings):
         ConfigError: a corner is no three whole numbers of the map's size at most, or there is no such material.
     """
 
+    most_entries: ClassVar[int] = 4000
+    """Boxes of a position: imported ground needs many, and the header of a replay holds them all."""
     low: Annotated[tuple[int, ...], PLACE]
     """x, y, z of the first voxel."""
     high: Annotated[tuple[int, ...], PLACE]
