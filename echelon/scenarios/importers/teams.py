@@ -86,9 +86,10 @@ def place_teams(
     where = place_of(part)
     expect(len(x) > 0, f"{name}: connected ground of {where}", f"with level places 5 vox wide: {ROOM}", "none")
     along, across = (x, y) if np.ptp(x) >= np.ptp(y) else (y, x)
-    order = np.lexsort((abs(2 * across - across.min() - across.max()), along))
-    spots = np.stack((x, y), 1)[order]
-    chosen = [apart(spots, len(hulls[0])), apart(spots[::-1], len(hulls[1]))]
+    aside = abs(2 * across - across.min() - across.max())
+    orders = [np.lexsort((aside, sign * along)) for sign in (1, -1)]
+    spots = np.stack((x, y), 1)
+    chosen = [apart(spots[order], len(names)) for order, names in zip(orders, hulls, strict=True)]
     for team, places, wanted in zip(TEAMS, chosen, hulls, strict=True):
         line = f"for {len(wanted)} mechs of {team}, {APART_VOX} vox apart: {ROOM}"
         expect(len(places) == len(wanted), f"{name}: connected ground of {where}: level places", line, len(places))
