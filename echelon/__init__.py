@@ -7,8 +7,9 @@ Environments: `versus` (one team against a named opponent), `partners` (a part o
 (both teams), `mechs` (each mech as a row of the batch), `commanders` (who gives the packs of a team orders), and
 `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`,
 `FeaturesConfig`, `CommandConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; from map files of other programs: `import_map`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`; what decided a battle:
-`whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Orders by code or by a person: `CommandPort`.
+`Scenario`, `scene`; from map files of other programs: `import_map`; set pieces: `pieces`, `skill_profile`; how a policy
+fights: `style`; what decided a battle: `whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Orders by code
+or by a person: `CommandPort`.
 Extensions: `RewardTerm`, `register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in
 one line.
 """

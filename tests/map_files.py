@@ -77,7 +77,8 @@ def hills(side: int = 64) -> np.ndarray:
 def tmx(layers: str, width: int = 40, height: int = 40, more: str = "", orientation: str = "orthogonal") -> str:
     """A .tmx file with tiles of 16 pixels."""
     return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<map version="1.10" orientation="{orientation}" renderorder="left-up" '
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<map version="1.10" orientation="{orientation}" '
+        f'renderorder="left-up" '
         f'width="{width}" height="{height}" tilewidth="16" tileheight="16" infinite="0">{more}{layers}</map>'
     )
 
@@ -111,7 +112,9 @@ def write_examples(folder: Path) -> None:
     np.save(folder / "hills.npy", heights)
     tile = np.tile(heights, (2, 2)).astype(">i2")[:96, :96]
     (folder / "N44W072.hgt").write_bytes(tile.tobytes())
-    walls = [(x, y, z, 5 if z < 3 else 9) for x in range(8) for y in range(8) for z in range(6) if x in (0, 7) or y == 0]
+    walls = [
+        (x, y, z, 5 if z < 3 else 9) for x in range(8) for y in range(8) for z in range(6) if x in (0, 7) or y == 0
+    ]
     (folder / "town.vox").write_bytes(vox(model((8, 8, 6), walls)))
     rows = np.zeros((40, 40), int)
     rows[10:30, 18:20] = 1

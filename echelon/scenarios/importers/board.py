@@ -107,7 +107,9 @@ def parse(name: str, data: bytes) -> tuple[int, int, list[Hex]]:
         if words[0].lower() == "size":
             expect(size is None, where, "the only size", line.strip())
             width, depth = integers(where, words[1:3], 2)
-            expect(min(width, depth) >= 1 and width * depth <= MOST_HEXES, where, f"1..{MOST_HEXES} hexes", line.strip())
+            expect(
+                min(width, depth) >= 1 and width * depth <= MOST_HEXES, where, f"1..{MOST_HEXES} hexes", line.strip()
+            )
             size = width, depth
         elif words[0].lower() == "hex":
             expect(size is not None, where, "a size before the first hex", line.strip())

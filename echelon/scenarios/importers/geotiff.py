@@ -39,7 +39,11 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             page: Any = file.pages[0]
             raw = raw_samples(name, page)
-            tags = {number: page.tags[number].value for number in (SCALE, TRANSFORM, NODATA, METADATA) if number in page.tags}
+            tags = {
+                number: page.tags[number].value
+                for number in (SCALE, TRANSFORM, NODATA, METADATA)
+                if number in page.tags
+            }
     except FileError:
         raise
     except Exception as error:  # of a stranger's file tifffile raises errors of many types
@@ -68,7 +72,9 @@ def raw_samples(name: str, page: Any) -> np.ndarray:
     block = int(page.tilewidth or columns) * int(page.tilelength or page.rowsperstrip or rows)
     expect(block <= 4 * max(count, 1 << 16), f"{name}: samples of a block", f"at most {4 * count}", block)
     offsets, counts = len(page.dataoffsets), sum(page.databytecounts)
-    expect(offsets <= 1 << 20 and counts <= 4 * max(count, 1 << 16) * 8, f"{name}: blocks", "those of the picture", offsets)
+    expect(
+        offsets <= 1 << 20 and counts <= 4 * max(count, 1 << 16) * 8, f"{name}: blocks", "those of the picture", offsets
+    )
     return np.asarray(page.asarray()).reshape(rows, columns)
 
 
@@ -76,9 +82,16 @@ def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
     """Whether row 0 is the south, and whether column 0 is the east."""
     if TRANSFORM in tags:
         matrix = np.array(tags[TRANSFORM], np.float64).reshape(-1)
-        expect(matrix.size == 16 and bool(np.isfinite(matrix).all()), f"{name}: transform", "of 16 numbers", matrix.size)
+        expect(
+            matrix.size == 16 and bool(np.isfinite(matrix).all()), f"{name}: transform", "of 16 numbers", matrix.size
+        )
         is_straight = matrix[1] == matrix[4] == 0
-        expect(is_straight, f"{name}: transform", "without a rotation: warp it first, as gdalwarp does", matrix[:6].tolist())
+        expect(
+            is_straight,
+            f"{name}: transform",
+            "without a rotation: warp it first, as gdalwarp does",
+            matrix[:6].tolist(),
+        )
         return bool(matrix[5] > 0), bool(matrix[0] < 0)
     scale = np.array(tags.get(SCALE, (1.0, 1.0)), np.float64).reshape(-1)
     return bool(scale.size > 1 and scale[1] < 0), bool(scale.size > 0 and scale[0] < 0)
@@ -95,7 +108,9 @@ def is_nodata(name: str, values: np.ndarray, text: Any) -> np.ndarray:
     if math.isnan(number):
         return np.isnan(values)
     # The text may be rounded: -3.4e38 stands for the lowest number of float32.
-    return (values == number) | np.isclose(values, number, rtol=1e-2, atol=0) if abs(number) > 1e30 else values == number
+    return (
+        (values == number) | np.isclose(values, number, rtol=1e-2, atol=0) if abs(number) > 1e30 else values == number
+    )
 
 
 def scale_of(metadata: Any) -> float:

@@ -62,7 +62,7 @@ def read_npy(name: str, data: bytes) -> np.ndarray:
     Python objects are refused."""
     file = io.BytesIO(data)
     try:
-        major, minor = np.lib.format.read_magic(file)
+        major, _ = np.lib.format.read_magic(file)
         read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}[major]
         shape, is_fortran, dtype = read_header(file)
     except (ValueError, KeyError, TypeError, SyntaxError, EOFError, RecursionError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""Files of Tiled (`.tmx`, `.tsx`, `.tmj`, `.tsj`) as plain values in the form of its JSON, and the numbers of layers."""
+"""Files of Tiled (`.tmx`, `.tsx`, `.tmj`, `.tsj`) as values in the form of its JSON, and the numbers of layers."""
 
 from __future__ import annotations
 

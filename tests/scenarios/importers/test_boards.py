@@ -44,9 +44,7 @@ def test_a_square_touches_the_six_squares_of_its_hex():
     for column_, row in ((2, 2), (1, 2)):
         own = square(column_, row)
         near = {(x + dx, y + dy) for x, y in own for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1))} - own
-        touching = {
-            (c, r) for c in range(5) for r in range(5) if (c, r) != (column_, row) and square(c, r) & near
-        }
+        touching = {(c, r) for c in range(5) for r in range(5) if (c, r) != (column_, row) and square(c, r) & near}
         lower = column_ % 2  # columns 2, 4, ... lie lower: their side neighbours are in rows r and r + 1
         sides = {(column_ + dc, row + dr) for dc in (-1, 1) for dr in ((0, 1) if lower else (-1, 0))}
         assert touching == {(column_, row - 1), (column_, row + 1), *sides}
@@ -55,7 +53,7 @@ def test_a_square_touches_the_six_squares_of_its_hex():
 def test_water_lies_in_the_ground(tmp_path):
     """The lowest ground is the bed of the water: level 0 of depth 2 is at -2."""
     assert column([0, 3], "water:2", tmp_path)[:4] == [WATER, WATER, AIR, AIR]
-    assert column([1, -3], "water:1", tmp_path)[:6] == [SOLID, SOLID, SOLID, WATER, AIR][:5] + [AIR]
+    assert column([1, -3], "water:1", tmp_path) == [SOLID, SOLID, SOLID, WATER]
     assert column([0, 0], "water:0", tmp_path)[:2] == [WATER]
 
 
@@ -83,7 +81,9 @@ def test_flags_change_what_a_terrain_stands_for(tmp_path):
         dirt,
         int(Material.GLASS),
     ]
-    with pytest.raises(ConfigError, match=r"^--material must be by one of the terrains of it.board: woods, got 'rough'$"):
+    with pytest.raises(
+        ConfigError, match=r"^--material must be by one of the terrains of it.board: woods, got 'rough'$"
+    ):
         column([1, 0], "woods:1", tmp_path, options)
 
 
@@ -93,7 +93,7 @@ def test_terrains_that_are_left_out_are_told(tmp_path):
 
 
 def test_comments_and_other_lines_are_skipped(tmp_path):
-    text = '#MegaMek Board\nsize 1 1\noption exit_roads_to_pavement false\n\nhex 0101 2 "" ""\ntag "x"\nend\nhex 0102 1 "" ""\n'
+    text = '#A Board\nsize 1 1\noption exit_roads false\n\nhex 0101 2 "" ""\ntag "x"\nend\nhex 0102 1 "" ""\n'
     assert dense(tmp_path, text).shape == (1, 4, 4), "one hex, the lowest ground"
 
 
@@ -112,7 +112,10 @@ def test_comments_and_other_lines_are_skipped(tmp_path):
         ('size 1 1\nhex 0101 0 "woods:many" ""\n', r"line 2 must be terrains with a level, got 'woods:many'"),
         ('hex 0101 0 "" ""\n', r"line 1 must be a size before the first hex"),
         ('size 1 1\nsize 1 1\n', r"line 2 must be the only size"),
-        (board([[0] * 250] * 250, {(c, r): "woods:1;foliage_elev:999" for c in range(9) for r in range(99)}), r"voxels must be at most"),
+        (
+            board([[0] * 250] * 250, {(c, r): "woods:1;foliage_elev:999" for c in range(9) for r in range(99)}),
+            r"voxels must be at most",
+        ),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_refused_in_one_line(tmp_path, text, said):

@@ -71,7 +71,9 @@ def test_colours_of_16_bits_are_refused(tmp_path):
     """Pillow reads them by their high byte: 1000 would be 3, 255 would be 0."""
     header = struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0)
     data = heightmap.PNG + struct.pack(">I", 13) + b"IHDR" + header + bytes(20)
-    with pytest.raises(FileError, match=r"^it.png: picture of 16 bits must be grey without alpha: .* got 'colour type 2'$"):
+    with pytest.raises(
+        FileError, match=r"^it.png: picture of 16 bits must be grey without alpha: .* got 'colour type 2'$"
+    ):
         read(tmp_path, "it.png", data)
 
 
@@ -155,7 +157,9 @@ def test_flat_ground_is_refused():
 
 
 def test_ground_that_is_too_wide_names_the_flags():
-    said = r"^it: ground must be at most 500 x 500 columns: --scale 0.416 or --crop makes it smaller, got '1201 x 1201'$"
+    said = (
+        r"^it: ground must be at most 500 x 500 columns: --scale 0.416 or --crop makes it smaller, got '1201 x 1201'$"
+    )
     with pytest.raises(FileError, match=said):
         Heights("it", np.arange(1201.0**2, dtype=np.float32).reshape(1201, 1201), OPTIONS).ground()
 

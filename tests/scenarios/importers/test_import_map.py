@@ -1,29 +1,30 @@
 """A map file to a scenario: exact voxels, places of the teams, refusals, and files of strangers."""
 
-import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies
-from map_files import board, csv_layer, hills, model, tmx, vox, write_examples
+from map_files import board, csv_layer, model, tmx, vox, write_examples
 
 import echelon
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match
 from echelon.pipelines.import_map import ImportMap
 from echelon.rules.catalog import Catalog, Material
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import WorldConfig
 from echelon.rules.position import Box, Position, Unit
 from echelon.rules.scenario import read_scenario
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.scenarios.importers.boxes import boxes_of
 from echelon.scenarios.importers.ground import Crop, Ground, dense_materials
-from echelon.scenarios.importers.import_map import READERS, ImportSettings, imported, read_map
+from echelon.scenarios.importers.import_map import ImportSettings, imported, read_map
 from echelon.scenarios.importers.teams import APART_VOX, ENEMIES_VOX, walk_on
 from echelon.serve.edit_server import playable_scenario
 from echelon.world.authored_maps import ground_of
@@ -59,15 +60,15 @@ def open_ground(dense):
 
 
 @given(strategies.randoms(use_true_random=False), strategies.integers(1, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_boxes_make_exactly_the_voxels(random, materials):
     rng = np.random.default_rng(random.randrange(1 << 30))
-    dense = rng.integers(0, materials + 1, (8, 32, 32)).astype(np.uint8)
-    columns = rng.integers(0, 9, (32, 32)) >= np.arange(1, 9)[:, None, None]
-    dense = np.where(columns & (rng.integers(0, 40, dense.shape) > 0), np.minimum(dense, 1) * 4 + dense, 0).astype(np.uint8)
-    dense[:, :, 16:] = dense[:, :, :1]  # long walls
-    world = EnvConfig.small().world
-    world = type(world)(32, 32, 8)
+    dense = np.zeros((8, 32, 32), np.uint8)
+    columns = rng.integers(0, 9, (6, 6)) >= np.arange(1, 9)[:, None, None]
+    filled = rng.integers(0, materials + 1, (8, 6, 6))
+    dense[:, 3:9, 5:11] = np.where(columns & (filled > 0), Material.SOLID - 1 + filled, 0)
+    dense[:, 20:, 5:11] = dense[:, 3:4, 5:11]  # long walls
+    world = WorldConfig(32, 32, 8)
     position = Position((), boxes_of("it", dense))
     assert (ground_of(position, world)[0].numpy() == open_ground(dense)).all()
 
@@ -77,14 +78,15 @@ def test_a_hill_costs_its_contours():
     dense = np.zeros((3, 32, 32), np.uint8)
     for z in range(3):
         dense[z, 4 + z : 20 - z, 4 + z : 20 - z] = Material.SOLID
-    assert boxes_of("it", dense) == tuple(
-        Box((4 + z, 4 + z, 0), (20 - z, 20 - z, z + 1), "solid") for z in range(3)
-    )
+    assert boxes_of("it", dense) == tuple(Box((4 + z, 4 + z, 0), (20 - z, 20 - z, z + 1), "solid") for z in range(3))
 
 
 def test_too_many_boxes_name_the_flags():
     dense = (np.indices((20, 100, 100)).sum(0) % 2 * Material.SOLID).astype(np.uint8)
-    said = r"^it: boxes of the ground must be at most 4,000: --scale, --crop or a smaller --height makes fewer, got 'more'$"
+    said = (
+        r"^it: boxes of the ground must be at most 4,000: --scale, --crop or a "
+        r"smaller --height makes fewer, got 'more'$"
+    )
     with pytest.raises(FileError, match=said):
         boxes_of("it", dense)
 
@@ -118,7 +120,8 @@ def test_a_scenario_is_the_same_each_time_and_after_its_file(folder, tmp_path):
 
 def test_shipped_champion_plays_on_an_imported_map(folder):
     config = echelon.import_map(folder / "hills.png", height=4).config
-    match = named_match("trained:champion", "heuristic:hard", config, 2, ArenaConfig(echelon.evaluate.__globals__["torch"].device("cpu")))
+    config = replace(config, rules=replace(config.rules, max_episode_s=3.0))
+    match = named_match("trained:champion", "heuristic:hard", config, 2, ArenaConfig(torch.device("cpu")))
     (result,) = match.play(0).values()
     assert result.as_json()["battles"] == 2
 
@@ -138,7 +141,9 @@ def test_half_filled_voxels_stay_when_ground_is_reduced():
 
 def test_enlarged_voxels_are_blocks_and_columns_keep_their_height():
     one = ground([(1, 0, 0, 4)], (2, 1, 1))
-    assert sorted(map(tuple, one.scaled(2).places.tolist())) == [(x, y, z) for x in (2, 3) for y in (0, 1) for z in (0, 1)]
+    assert sorted(map(tuple, one.scaled(2).places.tolist())) == [
+        (x, y, z) for x in (2, 3) for y in (0, 1) for z in (0, 1)
+    ]
     columns = ground([(1, 0, 0, 4)], (2, 1, 1), has_columns=True)
     assert columns.scaled(2).size == (4, 2, 1)
     assert columns.scaled(2, height=3).size == (4, 2, 3)
@@ -183,23 +188,62 @@ FULL = np.ones((40, 40), int)
     ("name", "text", "flags", "said"),
     [
         ("a.png", b"", {"scale": 0.5}, r"^a.png must be a PNG file"),
-        ("a.gif", b"", {}, r"^a.gif: file must be one whose name ends in .vox, .png, .npy, .hgt, .tif, .tiff, .tmx, .tmj, .board, got '.gif'$"),
+        (
+            "a.gif", b"", {},
+            r"^a.gif: file must be one whose name ends in .vox, .png, .npy, .hgt, .tif, .tiff, .tmx, "
+            r".tmj, .board, got '.gif'$",
+        ),
         ("a.board", board([[0] * 12] * 12), {}, r"^a.board: ground must be of at least one voxel, got 'none'$"),
-        ("a.board", board(SPLIT), {}, r"^a.board: connected ground of x 2..17, y 2..47: distance of the teams must be at least 12 vox: --crop chooses another part, --margin adds open ground, got '\d+ vox'$"),
-        ("a.board", board([[0] * 200] * 4), {}, r"^a.board: ground must be at most 500 x 500 columns: --scale 0.625 or --crop makes it smaller, got '800 x 18'$"),
-        ("a.board", board([[0, 40]] * 2), {}, r"^a.board: ground must be at most 31 vox high: --height 24 makes it lower, got 40$"),
-        ("a.vox", vox(model((1, 1, 62), [(0, 0, z, 1) for z in range(62)])), {}, r"^a.vox: ground must be at most 31 vox high: --scale 0.5 or --height 24 makes it lower, got 62$"),
-        ("a.tmx", tmx(csv_layer("a", FULL, WALL)), {"material": ("a=lava",)}, r"^a.tmx: ground must be with level places 5 vox wide"),
-        ("a.tmx", tmx(csv_layer("a", FENCE, WALL) + SQUARES.format(100)), {}, r"^a.tmx: blue heavy at 6.25, 20 must be joined on foot with the zone at 20, 20, got 'no way'$"),
+        (
+            "a.board", board(SPLIT), {},
+            r"^a.board: connected ground of x 2..17, y 2..47: distance of the teams must be at least 12 "
+            r"vox: --crop chooses another part, --margin adds open ground, got '\d+ vox'$",
+        ),
+        (
+            "a.board", board([[0] * 200] * 4), {},
+            r"^a.board: ground must be at most 500 x 500 columns: --scale 0.625 or --crop makes it "
+            r"smaller, got '800 x 18'$",
+        ),
+        (
+            "a.board", board([[0, 40]] * 2), {},
+            r"^a.board: ground must be at most 31 vox high: --height 24 makes it lower, got 40$",
+        ),
+        (
+            "a.vox", vox(model((1, 1, 62), [(0, 0, z, 1) for z in range(62)])), {},
+            r"^a.vox: ground must be at most 31 vox high: --scale 0.5 or --height 24 makes it lower, got 62$",
+        ),
+        (
+            "a.tmx", tmx(csv_layer("a", FULL, WALL)), {"material": ("a=lava",)},
+            r"^a.tmx: ground must be with level places 5 vox wide",
+        ),
+        (
+            "a.tmx", tmx(csv_layer("a", FENCE, WALL) + SQUARES.format(100)), {},
+            r"^a.tmx: blue heavy at 6.25, 20 must be joined on foot with the zone at 20, 20, got 'no way'$",
+        ),
         ("a.tmx", tmx(csv_layer("a", FENCE, WALL) + SQUARES.format(320)), {}, r"^a.tmx: "),
-        ("a.tmx", tmx(csv_layer("a", FENCE, WALL) + SQUARES.format(100).split("\n")[0]), {}, r"^a.tmx: mechs of red must be at least one, as the other team has, got 0$"),
-        ("a.board", board([[0, 1]] * 2), {"crop": (0, 0, 99, 1)}, r"^--crop must be within the 8 x 10 columns of a.board, got '0 0 99 1'$"),
+        (
+            "a.tmx", tmx(csv_layer("a", FENCE, WALL) + SQUARES.format(100).split("\n")[0]), {},
+            r"^a.tmx: mechs of red must be at least one, as the other team has, got 0$",
+        ),
+        (
+            "a.board", board([[0, 1]] * 2), {"crop": (0, 0, 99, 1)},
+            r"^--crop must be within the 8 x 10 columns of a.board, got '0 0 99 1'$",
+        ),
         ("a.board", board([[0, 1]] * 2), {"crop": (0, 0, 9)}, r"^--crop must be X Y WIDTH DEPTH, got \(0, 0, 9\)$"),
         ("a.board", board([[0, 1]] * 2), {"material": ("os",)}, r"^--material must be one of air, dirt, "),
-        ("a.board", board([[0, 1]] * 2), {"material": ("solid:4",)}, r"^--material must be NAME, KEY=NAME or KEY=NAME:HEIGHT, got 'solid:4'$"),
-        ("a.board", board([[0, 1]] * 2), {"scale": float("nan")}, r"^ImportSettings.scale must be a finite number, got nan$"),
+        (
+            "a.board", board([[0, 1]] * 2), {"material": ("solid:4",)},
+            r"^--material must be NAME, KEY=NAME or KEY=NAME:HEIGHT, got 'solid:4'$",
+        ),
+        (
+            "a.board", board([[0, 1]] * 2), {"scale": float("nan")},
+            r"^ImportSettings.scale must be a finite number, got nan$",
+        ),
         ("a.board", board([[0, 1]] * 2), {"scale": 0}, r"^ImportSettings.scale must be 0.001..64, got 0$"),
-        ("a.board", board([[0, 1]] * 2), {"preset": "tiny"}, r"^--preset must be one of small, standard, large, got 'tiny'$"),
+        (
+            "a.board", board([[0, 1]] * 2), {"preset": "tiny"},
+            r"^--preset must be one of small, standard, large, got 'tiny'$",
+        ),
         ("missing.vox", None, {}, r"^missing.vox: cannot be read: No such file or directory$"),
     ],
 )  # fmt: skip
@@ -213,7 +257,10 @@ def test_what_cannot_be_a_scenario_is_refused_in_one_line(tmp_path, name, text, 
 
 
 def test_mechs_and_zone_of_a_file_are_kept(tmp_path):
-    objects = SQUARES.format(100) + '<objectgroup><object class="zone" x="160" y="160" width="128" height="128"/></objectgroup>'
+    objects = (
+        SQUARES.format(100)
+        + '<objectgroup><object class="zone" x="160" y="160" width="128" height="128"/></objectgroup>'
+    )
     rows = np.zeros((40, 40), int)
     rows[3, 20] = 1
     scenario = echelon.import_map(write(tmp_path, "a.tmx", tmx(csv_layer("a", rows, WALL) + objects)))
@@ -251,7 +298,7 @@ def broken(data, rng, count):
 def test_broken_files_end_in_one_line_or_in_ground(folder, tmp_path, name, seed):
     rng, ends = np.random.default_rng(seed), []
     path = tmp_path / name
-    for data in broken((folder / name).read_bytes(), rng, 120):
+    for data in broken((folder / name).read_bytes(), rng, 40):
         path.write_bytes(data)
         started = time.process_time()
         try:
@@ -265,7 +312,9 @@ def test_broken_files_end_in_one_line_or_in_ground(folder, tmp_path, name, seed)
 
 
 BOMBS = {
-    "a.npy": b"\x93NUMPY\x01\0\x76\0" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }".ljust(117) + b"\n",
+    "a.npy": b"\x93NUMPY\x01\0\x76\0"
+    + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }".ljust(117)
+    + b"\n",
     "a.vox": vox(model((256, 256, 256), []) + b"XYZI\xff\xff\xff\x7f\0\0\0\0"),
     "a.board": board([[-500]] + [[500]] * 3000),
     "a.tmx": tmx(f"<layer name='a' width='4096' height='4096'><properties>{WALL}</properties></layer>" * 9, 4096, 4096),
@@ -288,14 +337,10 @@ except ValueError as error:
     print(error)
 print(time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) // 1024)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[3]
+    )
     assert done.returncode == 0, done.stderr
     line, numbers = done.stdout.splitlines()
     seconds, megabytes = map(float, numbers.split())
     assert line.startswith(name) and seconds < 2 and megabytes < 1000, done.stdout
-
-
-def test_every_format_has_a_reader():
-    assert set(READERS) == {".vox", ".png", ".npy", ".hgt", ".tif", ".tiff", ".tmx", ".tmj", ".board"}
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0
-    assert hills().shape == (64, 64)

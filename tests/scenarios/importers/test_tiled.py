@@ -78,8 +78,8 @@ def test_a_tiles_own_height_is_read(tmp_path):
 
 
 def test_a_tile_belongs_to_the_last_tileset_that_begins_before_it(tmp_path):
-    one = '<tileset firstgid="1"><tile id="4"><properties>{}</properties></tile></tileset>'.format(HEIGHT.format(1))
-    two = '<tileset firstgid="5"><tile id="0"><properties>{}</properties></tile></tileset>'.format(HEIGHT.format(2))
+    one = f'<tileset firstgid="1"><tile id="4"><properties>{HEIGHT.format(1)}</properties></tile></tileset>'
+    two = f'<tileset firstgid="5"><tile id="0"><properties>{HEIGHT.format(2)}</properties></tile></tileset>'
     assert heights(read(tmp_path, tmx(csv_layer("a", ROWS), 3, 2, two + one))) == [[2, 0, 0], [0, 2, 0]]
 
 
@@ -130,9 +130,13 @@ def test_flags_name_layers(tmp_path):
     found = read(tmp_path, document, options=options)
     assert heights(found) == [[2, 1, 2], [0, 2, 2]]
     assert tops(found)[0] == [Material.REINFORCED, Material.WATER, Material.REINFORCED]
-    with pytest.raises(ConfigError, match=r"^--material must be by a layer or a class of it.tmx: lake, walls, got 'wall'$"):
+    with pytest.raises(
+        ConfigError, match=r"^--material must be by a layer or a class of it.tmx: lake, walls, got 'wall'$"
+    ):
         read(tmp_path, document, options=Options("solid", {"wall": ("solid", 0)}))
-    said = r"^it.tmx: tiles must be told what they stand for by a property .* one of the layers: walls, lake, got 'none'$"
+    said = (
+        r"^it.tmx: tiles must be told what they stand for by a property .* one of the layers: walls, lake, got 'none'$"
+    )
     with pytest.raises(FileError, match=said):
         read(tmp_path, document)
 
@@ -170,21 +174,26 @@ def test_objects_are_mechs_the_zone_and_columns(tmp_path):
 def test_json_says_the_same_as_xml(tmp_path):
     document = {
         "orientation": "orthogonal", "width": 3, "height": 2, "tilewidth": 16, "tileheight": 16, "infinite": False,
-        "tilesets": [{"firstgid": 1, "tiles": [{"id": 4, "properties": [{"name": "height", "type": "int", "value": 6}]}]}],
+        "tilesets": [{"firstgid": 1, "tiles": [{"id": 4, "properties": [{"name": "height", "value": 6}]}]}],
         "layers": [{"type": "tilelayer", "name": "a", "width": 3, "height": 2, "data": [5, 0, 2, 0, 5, 2]}],
     }  # fmt: skip
     assert heights(read(tmp_path, json.dumps(document), "it.tmj")) == [[6, 0, 0], [0, 6, 0]]
 
 
 def test_chunks_of_an_infinite_map_are_joined(tmp_path):
-    chunks = '<chunk x="-2" y="4" width="2" height="1">1,2</chunk><chunk x="0" y="3" width="2" height="2">0,0,0,3</chunk>'
-    layer = f'<layer name="a" width="9" height="9"><properties>{WALL}</properties><data encoding="csv">{chunks}</data></layer>'
+    chunks = (
+        '<chunk x="-2" y="4" width="2" height="1">1,2</chunk><chunk x="0" y="3" width="2" height="2">0,0,0,3</chunk>'
+    )
+    data = f'<data encoding="csv">{chunks}</data>'
+    layer = f'<layer name="a" width="9" height="9"><properties>{WALL}</properties>{data}</layer>'
     assert heights(read(tmp_path, tmx(layer, 9, 9))) == [[0, 0, 0, 0], [4, 4, 0, 4]]
 
 
 @pytest.mark.parametrize("orientation", ["isometric", "staggered", "hexagonal"])
 def test_only_orthogonal_maps_are_read(tmp_path, orientation):
-    said = rf"^it.tmx: orientation must be orthogonal: cells of other maps are not squares in rows, got '{orientation}'$"
+    said = (
+        rf"^it.tmx: orientation must be orthogonal: cells of other maps are not squares in rows, got '{orientation}'$"
+    )
     with pytest.raises(FileError, match=said):
         read(tmp_path, tmx(csv_layer("a", ROWS, WALL), 3, 2, "", orientation))
 
@@ -207,23 +216,41 @@ def layer_of(data, size='width="3" height="2"'):
         ("<svg/>", r"it.tmx: first element must be map or tileset, got 'svg'"),
         (PLAIN.replace("<map", LAUGHS + "<map"), r"it.tmx: XML must declare no entities, got <!ENTITY"),
         (PLAIN.replace('width="3"', 'width="99999999"', 1), r"it.tmx: width must be an integer 1..1048576"),
-        (PLAIN.replace('width="3"', 'width="9999"', 1), r"it.tmx: map must be at most 8192 tiles a side, got '9999 x 2'"),
+        (
+            PLAIN.replace('width="3"', 'width="9999"', 1),
+            r"it.tmx: map must be at most 8192 tiles a side, got '9999 x 2'",
+        ),
         (layer_of('<data encoding="csv">1,2</data>'), r"layer 'a': tiles must be 6, got 2"),
         (layer_of('<data encoding="csv">1,2,x,4,5,6</data>'), r"layer 'a': tiles must be numbers: "),
         (layer_of('<data encoding="csv">1,2,-1,4,5,6</data>'), r"layer 'a': tiles must be integers of 32 bits"),
         (layer_of('<data encoding="csv">1,2,nan,4,5,6</data>'), r"layer 'a': tiles must be integers of 32 bits"),
-        (layer_of('<data encoding="base64" compression="zstd">AA==</data>'), r"compression must be zlib, gzip or none: .*, got 'zstd'"),
+        (
+            layer_of('<data encoding="base64" compression="zstd">AA==</data>'),
+            r"compression must be zlib, gzip or none: .*, got 'zstd'",
+        ),
         (layer_of('<data encoding="base64">A</data>'), r"layer 'a': data cannot be decoded"),
         (layer_of('<data encoding="base64">AAAA</data>'), r"layer 'a': bytes of tiles must be 24, got 3"),
-        (layer_of(f'<data encoding="base64" compression="zlib">{BOMB}</data>'), r"bytes of tiles must be 24, got 'more'"),
+        (
+            layer_of(f'<data encoding="base64" compression="zlib">{BOMB}</data>'),
+            r"bytes of tiles must be 24, got 'more'",
+        ),
         (
             layer_of(encoded("base64", "zlib", [1] * 6).replace("</data>", "")[:-14] + "</data>"),
             r"layer 'a': (data cannot be decoded|compressed data must be whole)",
         ),
-        (layer_of("<data/>", 'width="8192" height="8192"'), r"tiles of all layers must be at most 16,777,216, got 67108864"),
+        (
+            layer_of("<data/>", 'width="8192" height="8192"'),
+            r"tiles of all layers must be at most 16,777,216, got 67108864",
+        ),
         (tmx("<group>" * 40 + "</group>" * 40), r"groups of layers must be at most 32 levels deep"),
-        (PLAIN.replace('name="solid" type="bool" value="true"', 'name="material" value="os"'), r"material must be one of air"),
-        (PLAIN.replace('name="solid" type="bool" value="true"', 'name="height" value="99"'), r"height must be an integer 0..31"),
+        (
+            PLAIN.replace('name="solid" type="bool" value="true"', 'name="material" value="os"'),
+            r"material must be one of air",
+        ),
+        (
+            PLAIN.replace('name="solid" type="bool" value="true"', 'name="height" value="99"'),
+            r"height must be an integer 0..31",
+        ),
         (
             tmx('<objectgroup name="x"><object class="heavy" x="0" y="0"/></objectgroup>', 3, 2),
             r"layer 'x': object '' must be of a team: property team, or a layer or name that begins with blue or red",

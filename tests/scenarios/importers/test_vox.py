@@ -15,7 +15,9 @@ ONE = model((1, 1, 1), [(0, 0, 0, 1)])
 def voxels(path, data, options=None):
     """Places and indices' materials, with the lowest corner at 0."""
     ground = read(path / "it.vox", data, options or Options())
-    rows = [(*place, material) for place, material in zip(ground.places.tolist(), ground.materials.tolist(), strict=True)]
+    rows = [
+        (*place, material) for place, material in zip(ground.places.tolist(), ground.materials.tolist(), strict=True)
+    ]
     return ground.size, sorted(rows)
 
 
@@ -47,7 +49,9 @@ def test_one_model_is_read_voxel_by_voxel(tmp_path):
 def test_a_model_stands_around_its_floored_middle(tmp_path, side, corner):
     """`_t` is the place of the corner floor(size / 2): with `_t` 0 the first voxel stands at -floor(size / 2)."""
     assert relative(tmp_path, scene_of((side,) * 3, [(0, 0, 0, 1)], _t="0 0 0")) == [(corner,) * 3]
-    assert relative(tmp_path, scene_of((side,) * 3, [(0, 0, 0, 1)], _t="5 6 7")) == [(corner + 5, corner + 6, corner + 7)]
+    assert relative(tmp_path, scene_of((side,) * 3, [(0, 0, 0, 1)], _t="5 6 7")) == [
+        (corner + 5, corner + 6, corner + 7)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,9 @@ def test_rotation_turns_voxels_about_the_middle(tmp_path, byte, expected):
 def test_translations_add_up_and_rotations_multiply_down_the_tree(tmp_path):
     turn = str(1 | 0 << 2 | 1 << 4)
     inner = transform(2, 3, [{"_t": "3 0 0"}]) + shape(3, 0)
-    data = vox(ONE, transform(0, 1, [{"_r": turn, "_t": "10 0 0"}]) + group(1, [2, 4]) + inner + transform(4, 5) + shape(5, 0))
+    data = vox(
+        ONE, transform(0, 1, [{"_r": turn, "_t": "10 0 0"}]) + group(1, [2, 4]) + inner + transform(4, 5) + shape(5, 0)
+    )
     # x' = -y, y' = x: the translation 3, 0, 0 becomes 0, 3, 0 beside the other one.
     assert sorted(places(tmp_path, data)) == [(0, 0, 0), (0, 3, 0)]
 
