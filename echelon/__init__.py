@@ -6,10 +6,11 @@
 Environments: `versus` (one team against a named opponent), `partners` (part of a team beside a named partner), `teams`
 (both teams), `mechs` (each mech is a row of the batch) and `commanders` (policies that order packs) are views of
 `EchelonEnv`. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`, `FeaturesConfig`, `CommandConfig`
-and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`, `Scenario`, `scene`; set pieces:
-`pieces`, `skill_profile`. Analysis of policies and battles: `style`, `whatif`, `fork`. Shipped policies: `trained`,
-`load_policy`. Orders from code or a person: `CommandPort`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`.
-Invalid arguments raise `echelon.runtime.errors.ConfigError` with a message of one line.
+and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`, `Scenario`, `scene`; map files of other
+programs: `import_map`; set pieces: `pieces`, `skill_profile`. Analysis of policies and battles: `style`, `whatif`,
+`fork`. Shipped policies: `trained`, `load_policy`. Orders from code or a person: `CommandPort`. Extensions:
+`RewardTerm`, `register_biome`, `read_catalog`. Invalid arguments raise `echelon.runtime.errors.ConfigError` with a
+message of one line.
 """
 
 from importlib import import_module
@@ -70,6 +71,7 @@ __all__ = [  # noqa: F405
     "evaluate_strangers",
     "find_scenario",
     "fork",
+    "import_map",
     "latest",
     "load_policy",
     "make",

@@ -12,6 +12,7 @@ from echelon.rules.physics import RulesConfig
 from echelon.rules.position import Box, Objective, Unit
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
+from echelon.scenarios.importers.import_map import import_map
 from echelon.scenarios.piece import pieces
 from echelon.scenarios.scene import Scene, find_scenario, scenario_names, scene, scene_config
 from echelon.views.build import mechs, partners, teams, versus

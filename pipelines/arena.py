@@ -20,6 +20,7 @@ from echelon.pipelines.evolve import Evolve
 from echelon.pipelines.exploit import Exploit
 from echelon.pipelines.export import Trained
 from echelon.pipelines.fork import ForkCommand
+from echelon.pipelines.import_map import ImportMap
 from echelon.pipelines.leaderboard import Leaderboard
 from echelon.pipelines.league import Add, Init, List, Retire
 from echelon.pipelines.league_records import Export, History, Import, Opponents
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "style": StyleCommand,
     "command": Command,
     "edit": Edit,
+    "import-map": ImportMap,
     "init": Init,
     "add": Add,
     "tournament": Tournament,

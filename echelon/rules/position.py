@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from echelon.rules.catalog import Catalog, Material
 from echelon.rules.limits import LARGEST_MAP_VOX
@@ -128,7 +128,7 @@ PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
 SOMEWHERE = Limits(NOWHERE, LARGEST_MAP_VOX, "vox")
 OF_HULL = Limits(0, 1, "of the hull's")
 MOST_MECHS = 20
-TEAMS = ("blue", "red")
+TEAMS: tuple[Literal["blue", "red"], ...] = ("blue", "red")
 WEIGHT = Limits(1, 100, "times as often as one of weight 1")
 
 
@@ -196,6 +196,8 @@ class Box(Settings):
         ConfigError: if a corner is not three integers within the limits of a map, or the material is unknown.
     """
 
+    most_entries: ClassVar[int] = 4000
+    """Boxes of a position: imported ground needs many, and the header of a replay holds them all."""
     low: Annotated[tuple[int, ...], PLACE]
     """x, y, z of the first voxel."""
     high: Annotated[tuple[int, ...], PLACE]

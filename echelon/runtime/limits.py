@@ -35,7 +35,7 @@ MANY = Limits(1, 10**12)
 """Limits of counts that allocate nothing: iterations, battles, games."""
 SEED = Limits(0, 2**63 - 1)
 MOST_ENTRIES = 1000
-"""Maximum number of entries of a tuple."""
+"""Maximum number of entries of a tuple. A class may raise it for its instances by the attribute `most_entries`."""
 LONGEST_TEXT, LONGEST_NAME = 4096, 255
 """Maximum characters of a path, and maximum bytes of a name in it, on Linux."""
 
@@ -93,7 +93,8 @@ def typed(hint: Any, value: Any, where: str) -> Any:
         require(value in get_args(hint), where, f"one of {', '.join(map(repr, get_args(hint)))}", value)
     elif get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
         require(isinstance(value, tuple | list), where, "a tuple", value)
-        require(len(value) <= MOST_ENTRIES, where, f"at most {MOST_ENTRIES} entries", len(value))
+        most = getattr(get_args(hint)[0], "most_entries", MOST_ENTRIES)
+        require(len(value) <= most, where, f"at most {most} entries", len(value))
         entries = tuple(typed(get_args(hint)[0], item, where) for item in value)
         is_same = isinstance(value, tuple) and all(item is old for item, old in zip(entries, value, strict=True))
         return value if is_same else entries

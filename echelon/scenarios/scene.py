@@ -11,12 +11,16 @@ from typing import Any, Literal
 import torch
 
 from echelon.env.arguments import FURTHER, check_further
+from echelon.env.edited_states import check_initial_positions
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
 from echelon.rules.position import Box, Objective, Unit
+from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, boxes_from_json, join, read_scenario
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_text
+from echelon.sim.model import build_model
+from echelon.world.authored_maps import write_maps
 
 FOLDER = Path(__file__).with_name("files")
 SUFFIX = ".json"
@@ -46,6 +50,16 @@ def find_scenario(name: str | os.PathLike[str]) -> Scenario:
     expected = f"one of {', '.join(scenario_names())}, or the path of a JSON file"
     require(not is_name, "a scenario", expected, text)
     return read_scenario(text)
+
+
+def check_playable(scenario: Scenario) -> None:
+    """Refuse a scenario in which no battle can begin.
+
+    Raises:
+        ConfigError: naming a mech that cannot stand where it is put.
+    """
+    config = scenario.config
+    check_initial_positions(build_model(config, build_roster(config, torch.device("cpu")), write_maps(config)))
 
 
 FACTS = ("bottom", "hp", "leg_hp", "heat", "area", "cooldown_s")

@@ -19,21 +19,18 @@ import torch
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match, replay_of
 from echelon.env.arguments import whole_within
-from echelon.env.edited_states import check_initial_positions
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS
 from echelon.rules.position import USES
-from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.limits import SEED, Limits
+from echelon.scenarios.scene import check_playable
 from echelon.serve.page_server import HEADERS, THIS_MACHINE, Access
-from echelon.sim.model import build_model
 from echelon.viewer.pages import editor_page, replay_page
-from echelon.world.authored_maps import write_maps
 
 MOST_BYTES = 1 << 20
 """Maximum size of a request."""
@@ -162,8 +159,7 @@ def playable_scenario(values: Any) -> Scenario:
         ConfigError: as `scenario_from_json`; or if a mech cannot be at its position.
     """
     scenario = scenario_from_json(values)
-    config = scenario.config
-    check_initial_positions(build_model(config, build_roster(config, torch.device("cpu")), write_maps(config)))
+    check_playable(scenario)
     return scenario
 
 

@@ -162,8 +162,16 @@ def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Cata
             continue
         low, high = ([math.floor(unit.x + sign * half[0]), math.floor(unit.y + sign * half[1])] for sign in (-1, 1))
         ground = float(tops[low[1] : high[1] + 1, low[0] : high[0] + 1].max())
-        spots.append(on_cpu([[unit.x, unit.y, (ground if unit.bottom == ON_GROUND else unit.bottom) + half[2]]]))
+        bottom = on_cpu(ground if unit.bottom == ON_GROUND else unit.bottom)
+        spots.append(torch.stack((on_cpu(unit.x), on_cpu(unit.y), center_above(bottom, half[2])))[None])
     return spots
+
+
+def center_above(bottom: Tensor, half: float) -> Tensor:
+    """Height of the centre of a hull above `bottom`, vox, rounded so that its underside is not below: a scout on ground
+    8 vox high would stand in it."""
+    center = bottom + half
+    return torch.where(center - half < bottom, torch.nextafter(center, center + 1), center)
 
 
 def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tensor:
@@ -192,7 +200,8 @@ def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tenso
         is_free = highest((solid & sum(1 << z for z in bits)) != 0) == 0
     is_free = is_free & (bottom + 2 * half[2] <= size_z)
     row, column = is_free.nonzero().unbind(1)
-    spots = torch.stack((column + radius[0] + 0.5, row + radius[1] + 0.5, bottom[row, column] + half[2]), 1)
+    center = center_above(bottom[row, column], half[2])
+    spots = torch.stack((column + radius[0] + 0.5, row + radius[1] + 0.5, center), 1)
     low, high = on_cpu(unit.area).float().view(2, 2)
     spots = spots[((spots[:, :2] >= low) & (spots[:, :2] <= high)).all(1)]
     count = min(len(spots), MOST_PLACES)

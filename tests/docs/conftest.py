@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from brief_tasks import make_tasks_brief
+from map_files import write_examples
 from pages import MINE, ROOT
 from running import run_here
 
@@ -92,6 +93,7 @@ def reader(made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     shutil.copy(ROOT / "benchmarks" / "results" / "leaderboard.json", results)
     duel = Scene().place("blue", "medium", (10, 20)).place("red", "medium", (30, 20))
     duel.scenario.save(tmp_path / "duel.json")
+    write_examples(tmp_path)
     make_presets_small(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

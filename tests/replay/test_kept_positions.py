@@ -50,7 +50,7 @@ def test_file_restores_the_terrain_of_each_position(kept, path):
     assert all((one["ground"] == ground).all() for one, ground in zip(page.arrays, grounds, strict=True))
 
 
-HUGE, MANY = {"high": [9**9, 1, 1]}, {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 1]}] * 1001}
+HUGE, MANY = {"high": [9**9, 1, 1]}, {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 1]}] * 4001}
 CHANGES = [
     (lambda battle, env: battle.update(map={"position": 2}), r"map.position must be an integer 0..1, got 2"),
     (lambda battle, env: battle.update(map={"position": True}), r"map.position must be an integer 0..1, got True"),
@@ -58,7 +58,7 @@ CHANGES = [
     (lambda battle, env: battle.update(map={}), r"map.position is missing"),
     (lambda battle, env: env.update(positions=[]), r"battles\[0\].map"),
     (lambda battle, env: env.update(positions=[{"units": []}] * 1001), r"EnvConfig.positions must be at most 1000"),
-    (lambda battle, env: env["positions"][0].update(MANY), r"Position.boxes must be at most 1000 entries"),
+    (lambda battle, env: env["positions"][0].update(MANY), r"Position.boxes must be at most 4000 entries"),
     (lambda battle, env: env["positions"][0]["boxes"][0].update(HUGE), r"Box.high must be 0..500 vox"),
     (lambda battle, env: env["positions"][0]["boxes"][0].update(material="os"), r"Box.material must be one of air"),
     (lambda battle, env: env["positions"][0]["units"].pop(), r"Scenario.units of red must be 1..20, got 0"),

@@ -72,7 +72,7 @@ def test_every_character_fills_its_columns():
         ({"legend": {"a": {"material": 1}}}, r"^it.legend.a.material must be a str, got 1$"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"height": 0}}}, r"^it.layers\[0\]: Box.high must be above"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"material": "os"}}}, r"^it.layers\[0\]: Box.material must be"),
-        ({"layers": [{"rows": ["#.#." * 10, ".#.#" * 10] * 20}] * 2}, r"^Scenario.boxes must be at most 1000 entries"),
+        ({"layers": [{"rows": ["#.#." * 10, ".#.#" * 10] * 20}] * 6}, r"^Scenario.boxes must be at most 4000 entries"),
     ],
 )
 def test_invalid_drawing_is_rejected_in_one_line(values, said):

@@ -1,0 +1,1 @@
+"""Ground for scenarios from the map files of other programs, one module a format."""

@@ -1,0 +1,189 @@
+"""Boards of MegaMek (`.board`): hexes as squares of columns.
+
+A hex is a square of `HEX_VOX` columns, and every second column of hexes lies half a square lower, as in the game: each
+square touches the six squares that its hex touches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from echelon.rules.catalog import Material
+from echelon.runtime.errors import require
+from echelon.runtime.files import FileError, expect
+from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, Ground, Options
+
+HEX_VOX = 4
+"""Columns along a side of a hex's square."""
+MOST_HEXES = 1 << 16
+LEVELS = 1 << 10
+TOKEN = re.compile(r'"[^"\n]*"|[^\s"]+')
+"""A word, or a text in quotation marks."""
+STANDS_FOR = {
+    "woods": "foliage",
+    "jungle": "foliage",
+    "water": "water",
+    "building": "solid",
+    "fuel_tank": "solid",
+    "heavy_industrial": "solid_debris",
+    "bridge": "reinforced",
+    "magma": "lava",
+}
+"""Material by terrain; other terrains leave the ground as it is."""
+ELEVATIONS = {"building": "bldg_elev", "bridge": "bridge_elev", "fuel_tank": "fuel_tank_elev", "woods": "foliage_elev"}
+ELEVATIONS["jungle"] = "foliage_elev"
+"""The terrain that tells the height of another one."""
+USUAL_HEIGHT = {"woods": 2, "jungle": 2}
+HARD = 3
+"""Construction of buildings from which on they are reinforced: heavy and hardened ones."""
+
+
+class Hex(NamedTuple):
+    """A hex of the file."""
+
+    level: int
+    terrains: dict[str, int]
+
+
+class Layer(NamedTuple):
+    """Voxels of a material above each other in a hex: low <= z < high, in levels of the file."""
+
+    low: int
+    high: int
+    material: int
+
+
+def read(path: Path, data: bytes, options: Options) -> Ground:
+    """The ground of a board: a level is a voxel; the lowest ground has height 0.
+
+    Raises:
+        FileError: the file is no board, or its hexes are not those of its size.
+        ConfigError: a terrain of `--material` is nowhere on the board.
+    """
+    name = path.name
+    width, depth, hexes = parse(name, data)
+    known = {terrain for each in hexes for terrain in each.terrains}
+    for key in options.materials:
+        require(key in known, "--material", f"by one of the terrains of {name}: {', '.join(sorted(known))}", key)
+    bottoms = [ground_of(each) for each in hexes]
+    base, ceiling = min(bottoms), max(each.level for each in hexes)
+    expect(ceiling - base <= LEVELS, f"{name}: levels", f"at most {LEVELS}", ceiling - base)
+    size_x, size_y = width * HEX_VOX, depth * HEX_VOX + (HEX_VOX // 2 if width > 1 else 0)
+    places, materials, total = [], [], 0
+    for index, each in enumerate(hexes):
+        x, y = place_of(index, width, size_y)
+        for low, high, material in layers_of(each, base, options):
+            total += max(high - low, 0) * HEX_VOX**2
+            expect(total <= MOST_VOXELS, f"{name}: voxels", f"at most {MOST_VOXELS:,}", "more")
+            block = np.indices((HEX_VOX, HEX_VOX, max(high - low, 0))).reshape(3, -1).T + np.array((x, y, low))
+            places.append(block)
+            materials.append(np.full(len(block), material, np.uint8))
+    found = np.concatenate([*places, np.zeros((0, 3), np.int64)]).astype(np.int32)
+    size = (size_x, size_y, int(found[:, 2].max(initial=0)) + 1)
+    left_out = sorted(known - STANDS_FOR.keys() - set(ELEVATIONS.values()) - options.materials.keys())
+    notes = (f"terrains left out: {', '.join(left_out)}",) if left_out else ()
+    return Ground(name, size, found, np.concatenate([*materials, np.zeros(0, np.uint8)]), notes=notes, has_columns=True)
+
+
+def parse(name: str, data: bytes) -> tuple[int, int, list[Hex]]:
+    """Width, depth and hexes of a board, row after row from the top, as MegaMek reads them: in the order of the file.
+
+    The numbers of hexes (0102 is column 1, row 2) say nothing to MegaMek; the file is refused if they differ from the
+    order.
+    """
+    text = data.decode("utf-8", "replace")
+    size: tuple[int, int] | None = None
+    hexes: list[Hex] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = [word.strip('"') for word in TOKEN.findall(line)]
+        if not words or words[0].startswith("#"):
+            continue
+        where = f"{name}: line {number}"
+        if words[0].lower() == "size":
+            expect(size is None, where, "the only size", line.strip())
+            width, depth = integers(where, words[1:3], 2)
+            expect(
+                min(width, depth) >= 1 and width * depth <= MOST_HEXES, where, f"1..{MOST_HEXES} hexes", line.strip()
+            )
+            size = width, depth
+        elif words[0].lower() == "hex":
+            expect(size is not None, where, "a size before the first hex", line.strip())
+            assert size is not None
+            hexes.append(hex_of(where, words, len(hexes), size))
+        elif words[0].lower() == "end":
+            break
+    if size is None:
+        raise FileError(f"{name} must be a board of MegaMek with a line 'size WIDTH DEPTH', got none")
+    expect(len(hexes) == size[0] * size[1], f"{name}: hexes", f"{size[0] * size[1]}: truncated?", len(hexes))
+    return (*size, hexes)
+
+
+def integers(where: str, words: list[str], count: int) -> tuple[int, ...]:
+    """So many integers from words."""
+    is_valid = len(words) == count and all(re.fullmatch(r"-?\d{1,6}", word, re.ASCII) for word in words)
+    expect(is_valid, where, f"{count} integers", words)
+    return tuple(map(int, words))
+
+
+def hex_of(where: str, words: list[str], index: int, size: tuple[int, int]) -> Hex:
+    """The hex of a line `hex CCRR LEVEL "TERRAIN:LEVEL;..." "THEME"`."""
+    expect(len(words) >= 3, where, 'hex CCRR LEVEL "TERRAINS"', " ".join(words))
+    expect(index < size[0] * size[1], where, f"at most {size[0] * size[1]} hexes", index + 1)
+    column, row = index % size[0] + 1, index // size[0] + 1
+    expected = f"{column:02}{row:02}"
+    expect(words[1] == expected, where, f"hex {expected}, row after row", words[1])
+    (level,) = integers(where, words[2:3], 1)
+    terrains: dict[str, int] = {}
+    for entry in filter(None, (words[3] if len(words) > 3 else "").split(";")):
+        parts = entry.split(":")
+        terrain = parts[0].strip().lower()
+        value = parts[1].strip() if len(parts) > 1 else "1"
+        expect(re.fullmatch(r"-?\d{1,6}", value, re.ASCII) is not None, where, "terrains with a level", entry)
+        terrains[terrain] = int(value)
+    return Hex(level, terrains)
+
+
+def ground_of(each: Hex) -> int:
+    """Level of the ground of a hex: below its water."""
+    return each.level - max(each.terrains.get("water", 0), 0)
+
+
+def place_of(index: int, width: int, size_y: int) -> tuple[int, int]:
+    """Column x, y of the lower left corner of a hex's square. Row 0 is at the top; the second, fourth, ... column of
+    hexes lies half a square lower."""
+    column, row = index % width, index // width
+    return column * HEX_VOX, size_y - (row + 1) * HEX_VOX - (HEX_VOX // 2 if column % 2 else 0)
+
+
+def layers_of(each: Hex, base: int, options: Options) -> Iterator[Layer]:
+    """What stands in a hex, above the lowest ground of the board."""
+    ground, surface = ground_of(each) - base, each.level - base
+    yield Layer(0, ground, MATERIALS[options.material])
+    if "water" in each.terrains:
+        material, _ = material_of("water", options)
+        yield Layer(ground, max(surface, ground + 1), material)
+    for terrain, level in each.terrains.items():
+        material, height = material_of(terrain, options)
+        if terrain == "water" or material == Material.AIR:
+            continue
+        if terrain == "building" and terrain not in options.materials and level >= HARD:
+            material = int(Material.REINFORCED)
+        top = height or max(each.terrains.get(ELEVATIONS.get(terrain, ""), USUAL_HEIGHT.get(terrain, 1)), 0)
+        if terrain == "bridge":
+            yield Layer(surface + max(top - 1, 0), surface + max(top, 1), material)
+        elif material == Material.LAVA:
+            # In place of the ground: a mech stands in it.
+            yield Layer(max(surface - 1, 0), max(surface, 1), material)
+        else:
+            yield Layer(surface, surface + top, material)
+
+
+def material_of(terrain: str, options: Options) -> tuple[int, int]:
+    """Material and height (0: that of the file) of a terrain; air if it leaves the ground as it is."""
+    name, height = options.materials.get(terrain, (STANDS_FOR.get(terrain, "air"), 0))
+    return MATERIALS[name], height

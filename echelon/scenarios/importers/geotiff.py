@@ -1,0 +1,123 @@
+"""Heightmaps in GeoTIFF, by the package tifffile (the extra `maps`)."""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.runtime.files import FileError, expect
+from echelon.scenarios.importers.ground import Heights, Options
+from echelon.scenarios.importers.heightmap import expect_cells, expect_finite
+
+SCALE, TRANSFORM, NODATA, METADATA = 33550, 34264, 42113, 42112
+"""Numbers of tags: ModelPixelScale, ModelTransformation, GDAL_NODATA, GDAL_METADATA."""
+
+
+def read(path: Path, data: bytes, options: Options) -> Heights:
+    """The one band of a GeoTIFF, with south in row 0, and NaN where it has no data.
+
+    tifffile gives raw numbers: the direction of rows, the number for no data and a negative scale are read here.
+
+    Raises:
+        FileError: the package is missing, or the file is truncated, too large, rotated, or of several bands.
+    """
+    name = path.name
+    try:
+        import tifffile
+    except ImportError:
+        hint = "pip install 'echelon-marl[maps]'"
+        raise FileError(f"{name}: to read GeoTIFF needs tifffile, which is not installed: {hint}") from None
+    expect(data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), name, "a TIFF file", data[:4])
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())
+    logging.getLogger("tifffile").propagate = False
+    try:
+        with tifffile.TiffFile(io.BytesIO(data)) as file:
+            page: Any = file.pages[0]
+            raw = raw_samples(name, page)
+            tags = {
+                number: page.tags[number].value
+                for number in (SCALE, TRANSFORM, NODATA, METADATA)
+                if number in page.tags
+            }
+    except FileError:
+        raise
+    except Exception as error:  # of a stranger's file tifffile raises errors of many types
+        raise FileError(f"{name}: not a TIFF that can be read: {error}") from None
+    flip_rows, flip_columns = directions(name, tags)
+    values = raw.astype(np.float64)
+    is_void = is_nodata(name, values, tags.get(NODATA))
+    expect_finite(name, np.where(is_void, 0, values))
+    sign = -1.0 if scale_of(tags.get(METADATA)) < 0 else 1.0
+    heights = np.where(is_void, np.nan, values * sign).astype(np.float32)
+    # Row 0 of the file is the north unless its transform says otherwise.
+    heights = heights if flip_rows else heights[::-1]
+    return Heights(name, heights[:, ::-1] if flip_columns else heights, options)
+
+
+def raw_samples(name: str, page: Any) -> np.ndarray:
+    """`[Y, X]` the numbers of the page, whose size is checked before it is decoded."""
+    bands, count = int(page.samplesperpixel), math.prod(page.shape)
+    rows, columns = int(page.imagelength), int(page.imagewidth)
+    expect(bands == 1, f"{name}: bands", "one, of heights", bands)
+    expect_cells(name, rows, columns)
+    expect(count == rows * columns, f"{name}: samples", f"{columns} x {rows}", page.shape)
+    kind = page.dtype
+    expect(kind is not None and kind.kind in "buif", f"{name}: type of samples", "a real number", str(kind))
+    # A tile or strip is decoded whole: what it holds must not be more than the picture by far.
+    block = int(page.tilewidth or columns) * int(page.tilelength or page.rowsperstrip or rows)
+    expect(block <= 4 * max(count, 1 << 16), f"{name}: samples of a block", f"at most {4 * count}", block)
+    offsets, counts = len(page.dataoffsets), sum(page.databytecounts)
+    expect(
+        offsets <= 1 << 20 and counts <= 4 * max(count, 1 << 16) * 8, f"{name}: blocks", "those of the picture", offsets
+    )
+    return np.asarray(page.asarray()).reshape(rows, columns)
+
+
+def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
+    """Whether row 0 is the south, and whether column 0 is the east."""
+    if TRANSFORM in tags:
+        matrix = np.array(tags[TRANSFORM], np.float64).reshape(-1)
+        expect(
+            matrix.size == 16 and bool(np.isfinite(matrix).all()), f"{name}: transform", "of 16 numbers", matrix.size
+        )
+        is_straight = matrix[1] == matrix[4] == 0
+        expect(
+            is_straight,
+            f"{name}: transform",
+            "without a rotation: warp it first, as gdalwarp does",
+            matrix[:6].tolist(),
+        )
+        return bool(matrix[5] > 0), bool(matrix[0] < 0)
+    scale = np.array(tags.get(SCALE, (1.0, 1.0)), np.float64).reshape(-1)
+    return bool(scale.size > 1 and scale[1] < 0), bool(scale.size > 0 and scale[0] < 0)
+
+
+def is_nodata(name: str, values: np.ndarray, text: Any) -> np.ndarray:
+    """`[Y, X]` bool: samples that the file says are no data."""
+    if text is None:
+        return np.zeros(values.shape, bool)
+    try:
+        number = float(str(text).strip("\0 "))
+    except ValueError:
+        raise FileError(f"{name}: nodata must be a number, got {str(text)[:40]!r}") from None
+    if math.isnan(number):
+        return np.isnan(values)
+    # The text may be rounded: -3.4e38 stands for the lowest number of float32.
+    return (
+        (values == number) | np.isclose(values, number, rtol=1e-2, atol=0) if abs(number) > 1e30 else values == number
+    )
+
+
+def scale_of(metadata: Any) -> float:
+    """The scale of the heights in GDAL's metadata, 1 if there is none. Only its sign matters: heights are stretched."""
+    text = str(metadata or "")
+    _, found, rest = text.partition('role="scale">')
+    try:
+        return float(rest.partition("<")[0]) if found else 1.0
+    except ValueError:
+        return 1.0

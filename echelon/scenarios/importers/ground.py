@@ -1,0 +1,286 @@
+"""Ground as importers read it: voxels in a list, or heights of columns, with crop and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from echelon.rules.catalog import Material
+from echelon.rules.limits import SIDE
+from echelon.rules.position import Unit
+from echelon.runtime.errors import require
+from echelon.runtime.files import expect
+
+MOST_BYTES = 1 << 27
+"""Size of a map file."""
+MOST_CELLS = 1 << 24
+"""Samples of a heightmap, tiles of a layer."""
+MOST_VOXELS = 1 << 23
+"""Voxels of a map before it is scaled: eight million, more than the largest ground holds."""
+HIGHEST = 31
+MATERIALS = {material.name.lower(): int(material) for material in Material}
+REPAIR = "--scale or --crop makes it smaller"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a reader needs to know beside the file."""
+
+    material: str = "solid"
+    """Material of everything that has no other one."""
+    materials: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Material by the name of a layer or a terrain, or by the index of a colour, and its height (0: as in the file)."""
+    height: int = 0
+    """Height of the highest column, vox; 0: 8 of a heightmap, as in the file otherwise."""
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A rectangle of columns of the file: those with low <= (x, y) < high, counted from the lower left corner."""
+
+    x: int
+    y: int
+    width: int
+    depth: int
+
+    def check(self, name: str, size: tuple[int, int]) -> None:
+        """Refuse a rectangle that is not within ground of so many columns."""
+        inside = self.x + self.width <= size[0] and self.y + self.depth <= size[1]
+        require(inside, "--crop", f"within the {size[0]} x {size[1]} columns of {name}", self.words)
+
+    @property
+    def words(self) -> str:
+        return f"{self.x} {self.y} {self.width} {self.depth}"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Voxels of a map, in the order of the file: of two in one place the later one counts.
+
+    Materials are numbers of `Material`. `Material.AIR` removes what stands there.
+    """
+
+    name: str
+    """The file, for errors."""
+    size: tuple[int, int, int]
+    """Voxels along x, y and z."""
+    places: np.ndarray
+    """`[K, 3]` int32: x, y, z of each voxel."""
+    materials: np.ndarray
+    """`[K]` uint8."""
+    units: tuple[Unit, ...] = ()
+    """Mechs that the file names, places in columns of this ground."""
+    zone: tuple[float, ...] = ()
+    """Column x, y and radius of the zone, if the file names one."""
+    notes: tuple[str, ...] = ()
+    """What was left out or filled in, a line each."""
+    has_columns: bool = False
+    """The file tells heights of columns and not voxels: a factor scales the columns alone."""
+
+    def cropped(self, crop: Crop) -> Ground:
+        """The columns of a rectangle, and the mechs in it."""
+        crop.check(self.name, self.size[:2])
+        low, high = np.array([crop.x, crop.y]), np.array([crop.x + crop.width, crop.y + crop.depth])
+        inside = ((self.places[:, :2] >= low) & (self.places[:, :2] < high)).all(1)
+        places = self.places[inside] - np.array([crop.x, crop.y, 0], np.int32)
+        size = (crop.width, crop.depth, self.size[2])
+        moved = replace(self, size=size, places=places, materials=self.materials[inside])
+        return moved.with_places(1.0, (-crop.x, -crop.y))
+
+    def scaled(self, factor: float, height: int = 0) -> Ground:
+        """The ground with every side `factor` times as long.
+
+        Reduced, a new voxel is filled if at least half of the old ones in it are, by their most frequent material; an
+        old voxel belongs to the new one in which its centre lies. Enlarged, a new voxel is as the old one at its
+        centre.
+
+        Args:
+            height: voxels along z in place of the factor's; 0: those of the factor, of a map of columns the old ones.
+        """
+        flat = 1.0 if self.has_columns else factor
+        sides = (self.size[0] * factor, self.size[1] * factor, height or self.size[2] * flat)
+        x, y, z = (max(round(side), 1) for side in sides)
+        hint = f"at most {MOST_VOXELS:,} voxels: {REPAIR}"
+        expect(x * y * z <= MOST_VOXELS, f"{self.name}: scaled ground", hint, (x, y, z))
+        smaller = (min(x, self.size[0]), min(y, self.size[1]), min(z, self.size[2]))
+        return self._reduced(smaller)._enlarged((x, y, z)).with_places(factor, (0, 0))
+
+    def _enlarged(self, size: tuple[int, int, int]) -> Ground:
+        if size == self.size:
+            return self
+        old = dense_materials(self, self.size)
+        x, y, z = (old_index(new, side) for new, side in zip(size, self.size, strict=True))
+        places, materials = listed(old[np.ix_(z, y, x)])
+        return replace(self, size=size, places=places, materials=materials)
+
+    def _reduced(self, size: tuple[int, int, int]) -> Ground:
+        if size == self.size:
+            return self
+        only = self.unique()
+        index = [new_index(side, new) for side, new in zip(self.size, size, strict=True)]
+        x, y, z = (index[axis][only.places[:, axis]] for axis in range(3))
+        cells, inverse = np.unique((z * size[1] + y) * size[0] + x, return_inverse=True)
+        counts = np.zeros((len(Material), len(cells)), np.int32)
+        for material in Material:
+            counts[material] = np.bincount(inverse[only.materials == material], minlength=len(cells))
+        x, y, z = cells % size[0], cells // size[0] % size[1], cells // (size[0] * size[1])
+        sides = [np.bincount(each, minlength=new) for each, new in zip(index, size, strict=True)]
+        is_filled = 2 * counts.sum(0) >= sides[0][x] * sides[1][y] * sides[2][z]
+        places = np.stack((x, y, z), 1).astype(np.int32)[is_filled]
+        return replace(self, size=size, places=places, materials=counts.argmax(0).astype(np.uint8)[is_filled])
+
+    def unique(self) -> Ground:
+        """The ground with one voxel in each place, and none of air."""
+        x, y, z = self.places.T.astype(np.int64)
+        spot = ((z * self.size[1] + y) * self.size[0] + x)[::-1]
+        _, last = np.unique(spot, return_index=True)
+        index = len(spot) - 1 - last
+        index = index[self.materials[index] != Material.AIR]
+        return replace(self, places=self.places[index], materials=self.materials[index])
+
+    def with_places(self, factor: float, shift: Sequence[float]) -> Ground:
+        """The ground with mechs and zone moved by `shift` columns, then scaled; those beyond the map are left out."""
+        units = tuple(moved for unit in self.units if (moved := moved_unit(unit, factor, shift, self.size)))
+        zone = self.zone
+        if zone:
+            zone = ((zone[0] + shift[0]) * factor, (zone[1] + shift[1]) * factor, zone[2] * factor)
+            zone = zone if 0 <= zone[0] < self.size[0] and 0 <= zone[1] < self.size[1] else ()
+        lost = len(self.units) - len(units)
+        notes = (*self.notes, f"{lost} mechs beyond the crop left out") if lost else self.notes
+        return replace(self, units=units, zone=zone, notes=notes)
+
+
+def moved_unit(unit: Unit, factor: float, shift: Sequence[float], size: Sequence[int]) -> Unit | None:
+    """A mech on ground that was moved and scaled, None beyond its `size`."""
+
+    def moved(values: Sequence[float]) -> list[float]:
+        return [(value + shift[i % 2]) * factor for i, value in enumerate(values)]
+
+    corners = moved(unit.area or (unit.x, unit.y))
+    if not all(0 <= value <= size[i % 2] for i, value in enumerate(corners)):
+        return None
+    if unit.area:
+        return replace(unit, area=tuple(corners))
+    return replace(unit, x=corners[0], y=corners[1])
+
+
+@dataclass(frozen=True)
+class Heights:
+    """A heightmap: row 0 is the south, column 0 the west. Samples without a height are NaN."""
+
+    name: str
+    values: np.ndarray
+    """`[Y, X]` float32."""
+    options: Options
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Samples along x and y."""
+        return self.values.shape[1], self.values.shape[0]
+
+    def cropped(self, crop: Crop) -> Heights:
+        """The samples of a rectangle."""
+        crop.check(self.name, self.size)
+        part = self.values[crop.y : crop.y + crop.depth, crop.x : crop.x + crop.width]
+        return replace(self, values=part)
+
+    def scaled(self, factor: float, height: int = 0) -> Heights:
+        """The heightmap with `factor` times as many columns: the mean of the samples in each, without voids; enlarged,
+        the nearest sample. Heights are stretched by `ground`."""
+        if factor == 1.0:
+            return self
+        rows, columns = self.values.shape
+        size = max(round(rows * factor), 1), max(round(columns * factor), 1)
+        expect(size[0] * size[1] <= MOST_CELLS, f"{self.name}: ground", f"at most {MOST_CELLS:,} columns", size)
+        if factor > 1:
+            return replace(self, values=self.values[np.ix_(old_index(size[0], rows), old_index(size[1], columns))])
+        is_known = np.isfinite(self.values)
+        sums = block_sums(np.where(is_known, self.values, 0), size)
+        counts = block_sums(is_known, size)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        return replace(self, values=means.astype(np.float32))
+
+    def ground(self) -> Ground:
+        """Columns from 0 voxels at the lowest sample to `options.height` at the highest one; voids are as their nearest
+        sample."""
+        values, notes = self.filled()
+        expect_columns(self.name, self.size)
+        low, high = float(values.min()), float(values.max())
+        expect(high > low, f"{self.name}: heights", "of more than one height", low)
+        top = self.options.height or 8
+        columns = np.floor((values - low) * (top / (high - low)) + 0.5).astype(np.int32)
+        return columns_ground(self.name, columns, MATERIALS[self.options.material], (*self.notes, *notes))
+
+    def filled(self) -> tuple[np.ndarray, tuple[str, ...]]:
+        """The samples as float64 with voids filled, and what to say of it."""
+        is_void = ~np.isfinite(self.values)
+        count = int(is_void.sum())
+        if count == 0:
+            return self.values.astype(np.float64), ()
+        share = f"{count} of {is_void.size} samples"
+        expect(2 * count <= is_void.size, f"{self.name}: samples without a height", "at most half", share)
+        from scipy.ndimage import distance_transform_edt
+
+        rows, columns = distance_transform_edt(is_void, return_distances=False, return_indices=True)
+        return self.values[rows, columns].astype(np.float64), (f"{share} without a height: as the nearest sample",)
+
+
+def new_index(old: int, new: int) -> np.ndarray:
+    """`[old]` of fewer new cells the one in which the centre of each old cell lies."""
+    return np.minimum(((np.arange(old) + 0.5) * new / old).astype(np.int64), new - 1)
+
+
+def old_index(new: int, old: int) -> np.ndarray:
+    """`[new]` the old cells at the centres of as many new ones."""
+    return np.minimum(((np.arange(new) + 0.5) * old / new).astype(np.int64), old - 1)
+
+
+def block_sums(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """`size` float64: sums of the cells whose centre lies in each new one."""
+    for axis, new in enumerate(size):
+        old = values.shape[axis]
+        first = np.searchsorted(new_index(old, new), np.arange(new))
+        values = np.add.reduceat(values, first, axis=axis, dtype=np.float64)
+    return values
+
+
+def columns_ground(name: str, columns: np.ndarray, material: int, notes: tuple[str, ...] = ()) -> Ground:
+    """Ground of one material whose column y, x is `columns[y, x]` voxels high."""
+    y, x = np.indices(columns.shape).reshape(2, -1)
+    heights = columns.reshape(-1)
+    repeated = np.repeat(np.arange(len(heights)), heights)
+    z = np.arange(len(repeated)) - np.repeat(np.cumsum(heights) - heights, heights)
+    places = np.stack((x[repeated], y[repeated], z), 1).astype(np.int32)
+    size = (columns.shape[1], columns.shape[0], int(heights.max(initial=0)))
+    return Ground(name, size, places, np.full(len(places), material, np.uint8), notes=notes, has_columns=True)
+
+
+def expect_columns(name: str, size: Sequence[int]) -> None:
+    """Refuse ground that is too wide, with the flags that make it smaller."""
+    most = int(SIDE.high)
+    hint = f"at most {most} x {most} columns: --scale {factor_to(max(size), most)} or --crop makes it smaller"
+    expect(max(size[:2]) <= most, f"{name}: ground", hint, f"{size[0]} x {size[1]}")
+
+
+def factor_to(size: int, most: int) -> str:
+    """The largest factor of three digits that brings `size` down to `most`."""
+    thousandths = most * 1000 // size
+    return f"{max(thousandths, 1) / 1000:g}"
+
+
+def dense_materials(ground: Ground, size: Sequence[int], shift: Sequence[int] = (0, 0)) -> np.ndarray:
+    """`[Z, Y, X]` uint8: the materials of ground in a box of `size`, moved by `shift` columns; air elsewhere."""
+    dense = np.zeros((size[2], size[1], size[0]), np.uint8)
+    x, y, z = ground.places.T
+    # NumPy writes in order: of two voxels in one place the later one stays.
+    dense[z, y + shift[1], x + shift[0]] = ground.materials
+    return dense
+
+
+def listed(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`[K, 3]` places and `[K]` materials of what is not air in `[Z, Y, X]`."""
+    z, y, x = np.nonzero(dense)
+    return np.stack((x, y, z), 1).astype(np.int32), dense[z, y, x]

@@ -1,0 +1,97 @@
+"""Heightmaps: grey PNG of 1 to 16 bits, NumPy's `.npy`, and SRTM tiles (`.hgt`)."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+
+from echelon.runtime.files import FileError, expect
+from echelon.scenarios.importers.ground import MOST_CELLS, Heights, Options
+
+PNG = b"\x89PNG\r\n\x1a\n"
+VOID = -32768
+"""Sample of an SRTM tile that has no height."""
+
+
+def read(path: Path, data: bytes, options: Options) -> Heights:
+    """A heightmap whose first row is the north, as all three formats have it.
+
+    Raises:
+        FileError: the file is truncated, too large, or holds something other than heights.
+    """
+    readers = {".png": read_png, ".npy": read_npy, ".hgt": read_hgt}
+    values = readers[path.suffix.lower()](path.name, data)
+    return Heights(path.name, values[::-1].astype(np.float32), options)
+
+
+def expect_cells(name: str, rows: int, columns: int) -> None:
+    """Refuse a heightmap of no samples, or of more than are read."""
+    limit = f"1..{MOST_CELLS:,}: make it smaller in the program that it comes from"
+    expect(1 <= rows * columns <= MOST_CELLS, f"{name}: samples", limit, f"{columns} x {rows}")
+
+
+def read_png(name: str, data: bytes) -> np.ndarray:
+    """`[Y, X]`: the grey values of a PNG. Pillow cuts colours and grey with alpha of 16 bits to 8, so these are
+    refused; colours of 8 bits are read if red, green and blue are equal, and their alpha is not read."""
+    from PIL import Image
+
+    expect(data[:8] == PNG and data[12:16] == b"IHDR" and len(data) >= 29, name, "a PNG file", data[:8])
+    columns, rows = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    bits, colour = data[24], data[25]
+    expect_cells(name, rows, columns)
+    line = "grey without alpha: colours and alpha are read with 8 bits only"
+    expect(bits <= 8 or colour == 0, f"{name}: picture of {bits} bits", line, f"colour type {colour}")
+    try:
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
+            picture.load()
+            if picture.mode in ("1", "L", "I", "I;16"):
+                return np.asarray(picture)
+            channels = np.asarray(picture.convert("RGBA"))[..., :3]
+    except (OSError, ValueError, SyntaxError, EOFError, MemoryError) as error:
+        raise FileError(f"{name}: not a PNG that can be read: {error}") from None
+    is_grey = bool((channels == channels[..., :1]).all())
+    expect(is_grey, f"{name}: picture", "grey: its brightness is the height", "colours")
+    return channels[..., 0]
+
+
+def read_npy(name: str, data: bytes) -> np.ndarray:
+    """`[Y, X]`: an array of two dimensions of real, finite numbers. Only its header and its numbers are read: arrays of
+    Python objects are refused."""
+    file = io.BytesIO(data)
+    try:
+        major, _ = np.lib.format.read_magic(file)
+        read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}[major]
+        shape, is_fortran, dtype = read_header(file)
+    except (ValueError, KeyError, TypeError, SyntaxError, EOFError, RecursionError, MemoryError) as error:
+        raise FileError(f"{name}: not an .npy file of version 1 or 2: {error}") from None
+    expect(dtype.kind in "buif", f"{name}: dtype", "of real numbers", str(dtype))
+    expect(len(shape) == 2, f"{name}: shape", "[Y, X]", shape)
+    expect_cells(name, *shape)
+    needed, left = math.prod(shape) * dtype.itemsize, len(data) - file.tell()
+    expect(needed == left, f"{name}: bytes of numbers", str(needed), left)
+    flat = np.frombuffer(data, dtype, offset=file.tell())
+    values = flat.reshape(shape, order="F" if is_fortran else "C")
+    expect_finite(name, values)
+    return values
+
+
+def expect_finite(name: str, values: np.ndarray) -> None:
+    """Refuse NaN, infinity, and numbers beyond float32."""
+    is_bad = ~(np.abs(values.astype(np.float64)) < 1e38)
+    if is_bad.any():
+        row, column = np.argwhere(is_bad)[0].tolist()
+        expect(False, f"{name}: row {row}, column {column}", "a finite number below 1e38", float(values[row, column]))
+
+
+def read_hgt(name: str, data: bytes) -> np.ndarray:
+    """`[Y, X]` float32 metres of an SRTM tile, NaN where it has a void: int16, big-endian, without a header."""
+    side = math.isqrt(len(data) // 2)
+    limit = "those of a square of samples of 2 bytes, such as 1201 x 1201 or 3601 x 3601"
+    expect(side > 1 and 2 * side * side == len(data), f"{name}: bytes", limit, len(data))
+    expect_cells(name, side, side)
+    values = np.frombuffer(data, ">i2").reshape(side, side).astype(np.float32)
+    values[values == VOID] = np.nan
+    return values

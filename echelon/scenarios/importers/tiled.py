@@ -1,0 +1,335 @@
+"""Orthogonal maps of Tiled (`.tmx`, `.tmj`): layers and tiles to columns, objects to columns, mechs and the zone.
+
+What a tile stands for is told by properties `material`, `height` and `bottom` of the tile or of its layer, or by
+`--material` for a layer or a class of tiles. Tiles of which nothing is told leave the ground as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon.rules.catalog import HULLS
+from echelon.rules.position import TEAMS, Unit
+from echelon.runtime.errors import require
+from echelon.runtime.files import as_file_error, expect
+from echelon.scenarios.importers.ground import HIGHEST, MATERIALS, MOST_VOXELS, Ground, Options
+from echelon.scenarios.importers.tiled_file import (
+    TILE_BITS,
+    Values,
+    check_cells,
+    class_of,
+    named_properties,
+    read_document,
+    read_tilesets,
+    real,
+    rows_of,
+    tile_numbers,
+    whole,
+)
+
+WALL_VOX, FLOOR_VOX = 4, 1
+"""Height of a column of which none is told: of solid materials and foliage, and of those that mechs stand in."""
+FLOORS = ("dirt", "lava", "water", "debris_field")
+WALLS = ("solid", "collides", "blocked")
+"""Properties of type bool that mean a wall of the default material."""
+WIDEST = 1 << 13
+FACING = {"blue": 0.0, "red": 180.0}
+
+
+class Column(NamedTuple):
+    """What a tile stands for: voxels bottom <= z < top of a material."""
+
+    bottom: int
+    top: int
+    material: int
+
+
+class Layer(NamedTuple):
+    """A visible layer, of those in groups with the offsets of the groups."""
+
+    where: str
+    values: Values
+    offset: tuple[float, float]
+    """Right and down, pixels."""
+
+
+@dataclass
+class Sheet:
+    """Voxels of a map while its layers are read."""
+
+    name: str
+    size: tuple[int, int]
+    """Tiles along x and y."""
+    origin: tuple[int, int]
+    """Tile x, y (downwards) of the upper left corner."""
+    pixels: tuple[int, int]
+    """Size of a tile."""
+    top: np.ndarray = field(init=False)
+    """`[2, Y, X]`: height and material of the last column in each place, row 0 at the top."""
+    raised: list[np.ndarray] = field(default_factory=list)
+    """`[K, 4]` x, y, z, material of columns that stand above the floor."""
+    units: list[Unit] = field(default_factory=list)
+    zone: tuple[float, ...] = ()
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        self.top = np.zeros((2, self.size[1], self.size[0]), np.int64)
+
+    def point(self, x: float, y: float) -> tuple[float, float]:
+        """Column x, y (upwards) of a place in pixels (downwards)."""
+        return x / self.pixels[0] - self.origin[0], self.size[1] - (y / self.pixels[1] - self.origin[1])
+
+    def add(self, mask: np.ndarray, column: Column) -> None:
+        """Put a column into the places of a mask `[Y, X]`, in place of what stands there, or above it."""
+        if column.bottom == 0:
+            self.top[:, mask] = np.array([[column.top], [column.material]])
+            return
+        row, x = np.nonzero(mask)
+        for z in range(column.bottom, column.top):
+            level, material = np.full(len(x), z), np.full(len(x), column.material)
+            self.raised.append(np.stack((x, self.size[1] - 1 - row, level, material), 1))
+        expect(sum(map(len, self.raised)) <= MOST_VOXELS, f"{self.name}: voxels", f"at most {MOST_VOXELS:,}", "more")
+
+
+def read(path: Path, data: bytes, options: Options) -> Ground:
+    """The ground of a map. Its row 0 is the north; of several layers the last visible one counts.
+
+    Raises:
+        FileError: it is not orthogonal, too large, not valid, or nothing tells what its tiles stand for.
+        ConfigError: a key of `--material` is neither a layer nor a class.
+    """
+    name = path.name
+    document = read_document(name, data, path.suffix.lower() == ".tmx")
+    orientation = document.get("orientation")
+    line = "orthogonal: cells of other maps are not squares in rows"
+    expect(orientation == "orthogonal", f"{name}: orientation", line, orientation)
+    pixels = whole(name, document, "tilewidth", 1, 4096), whole(name, document, "tileheight", 1, 4096)
+    layers = list(visible_layers(name, rows_of(name, document, "layers"), (0.0, 0.0)))
+    tiles = tiles_of(name, read_tilesets(path, document, len(data)))
+    check_keys(name, layers, tiles, options)
+    origin, size = extent(name, document, layers)
+    sheet = Sheet(name, size, origin, pixels)
+    total = 0
+    for layer in layers:
+        if layer.values.get("type") == "tilelayer":
+            for rows, columns, numbers in parts_of(sheet, layer):
+                total += numbers.size
+                check_cells(name, total)
+                add_tiles(sheet, layer, (rows, columns), numbers, tiles, options)
+        elif layer.values.get("type") == "objectgroup":
+            for each in rows_of(layer.where, layer.values, "objects"):
+                add_object(sheet, layer, each, tiles, options)
+    return ground_of(sheet, layers)
+
+
+def ground_of(sheet: Sheet, layers: list[Layer]) -> Ground:
+    """The voxels of a sheet."""
+    heights = sheet.top[0, ::-1].reshape(-1)
+    is_empty = not heights.any() and not sheet.raised
+    named = ", ".join(str(layer.values.get("name", "")) for layer in layers)[:300]
+    hint = f"property material or height, or --material LAYER=solid, for one of the layers: {named}"
+    expect(not is_empty, f"{sheet.name}: tiles", f"told what they stand for by a {hint}", "none")
+    count = int(heights.sum())
+    expect(count <= MOST_VOXELS, f"{sheet.name}: voxels", f"at most {MOST_VOXELS:,}: --crop", count)
+    materials = np.repeat(sheet.top[1, ::-1].reshape(-1), heights)
+    index = np.repeat(np.arange(heights.size), heights)
+    z = np.arange(count) - np.repeat(np.cumsum(heights) - heights, heights)
+    x, y = index % sheet.size[0], index // sheet.size[0]
+    voxels = np.concatenate((np.stack((x, y, z, materials), 1), *sheet.raised)).astype(np.int32)
+    size = (*sheet.size, int(voxels[:, 2].max()) + 1)
+    notes = (f"{sheet.left_out} objects left out: of no hull, zone or material",) if sheet.left_out else ()
+    return Ground(
+        sheet.name, size, voxels[:, :3], voxels[:, 3].astype(np.uint8), tuple(sheet.units), sheet.zone, notes, True
+    )
+
+
+def visible_layers(name: str, rows: list[Values], offset: tuple[float, float], depth: int = 0) -> Iterator[Layer]:
+    """The visible layers in order, those of visible groups among them."""
+    expect(depth <= 32, f"{name}: groups of layers", "at most 32 levels deep", depth)
+    for values in rows:
+        if values.get("visible", True) in (False, 0):
+            continue
+        where = f"{name}: layer {values.get('name', '')!r}"
+        own = (offset[0] + real(where, values, "offsetx"), offset[1] + real(where, values, "offsety"))
+        if values.get("type") == "group":
+            yield from visible_layers(name, rows_of(where, values, "layers"), own, depth + 1)
+        else:
+            yield Layer(where, values, own)
+
+
+def tiles_of(name: str, tilesets: list[Values]) -> dict[int, tuple[str, Values]]:
+    """Class and properties of tiles by their number on the map. A number belongs to the last tileset that begins at it
+    or before it."""
+    found = {}
+    ends = [*(each["firstgid"] for each in tilesets), TILE_BITS + 1]
+    for each, end in zip(tilesets, ends[1:], strict=True):
+        for tile in rows_of(name, each, "tiles"):
+            number = int(each["firstgid"]) + whole(f"{name}: tile", tile, "id", 0, TILE_BITS)
+            if number < end:
+                found[number] = (class_of(tile), named_properties(name, tile))
+    return found
+
+
+def check_keys(name: str, layers: list[Layer], tiles: dict[int, tuple[str, Values]], options: Options) -> None:
+    """Refuse a key of `--material` that is neither a visible layer nor a class of tiles."""
+    names = {str(layer.values.get("name", "")) for layer in layers} | {kind for kind, _ in tiles.values()} - {""}
+    for key in options.materials:
+        require(key in names, "--material", f"by a layer or a class of {name}: {', '.join(sorted(names))}", key)
+
+
+def extent(name: str, document: Values, layers: list[Layer]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Tile x, y of the upper left corner, and tiles along x and y: those of the map, or of the chunks of an infinite
+    one."""
+    chunks = [each for layer in layers for each in rows_of(layer.where, layer.values, "chunks")]
+    if chunks:
+        spans = [chunk_span(name, each) for each in chunks]
+        low = min(span[0] for span in spans), min(span[1] for span in spans)
+        high = max(span[0] + span[2] for span in spans), max(span[1] + span[3] for span in spans)
+    else:
+        low = (0, 0)
+        high = whole(name, document, "width", 1, 1 << 20), whole(name, document, "height", 1, 1 << 20)
+    size = high[0] - low[0], high[1] - low[1]
+    expect(max(size) <= WIDEST, f"{name}: map", f"at most {WIDEST} tiles a side", f"{size[0]} x {size[1]}")
+    check_cells(name, size[0] * size[1])
+    return low, size
+
+
+def chunk_span(where: str, chunk: Values) -> tuple[int, int, int, int]:
+    """Tile x, y of a chunk's upper left corner, its width and its height."""
+    x, y = (whole(f"{where}: chunk", chunk, key, -(1 << 24), 1 << 24) for key in "xy")
+    width, height = (whole(f"{where}: chunk", chunk, key, 1, WIDEST) for key in ("width", "height"))
+    return x, y, width, height
+
+
+def parts_of(sheet: Sheet, layer: Layer) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Row and column on the sheet of the upper left tile of each part of a layer, and the part's tiles `[Y, X]`."""
+    values, where = layer.values, layer.where
+    encoding, compression = (str(values.get(key, "")) for key in ("encoding", "compression"))
+    encoding = encoding or "csv"
+    if "chunks" in values:
+        for chunk in rows_of(where, values, "chunks"):
+            x, y, width, height = chunk_span(where, chunk)
+            check_cells(where, width * height)
+            numbers = tile_numbers(where, chunk.get("data"), encoding, compression, (height, width))
+            yield y - sheet.origin[1], x - sheet.origin[0], numbers
+    elif "data" in values:
+        width = whole(where, values, "width", 1, WIDEST, sheet.size[0])
+        height = whole(where, values, "height", 1, WIDEST, sheet.size[1])
+        check_cells(where, width * height)
+        yield 0, 0, tile_numbers(where, values["data"], encoding, compression, (height, width))
+
+
+def add_tiles(
+    sheet: Sheet,
+    layer: Layer,
+    corner: tuple[int, int],
+    numbers: np.ndarray,
+    tiles: dict[int, tuple[str, Values]],
+    options: Options,
+) -> None:
+    """Put the tiles of a layer that stand for something on the sheet."""
+    own = named_properties(layer.where, layer.values)
+    for number in np.unique(numbers[numbers > 0]).tolist():
+        kind, properties = tiles.get(number, ("", {}))
+        name = str(layer.values.get("name", ""))
+        column = (
+            column_by_name(kind, options)
+            or column_by_properties(f"{layer.where}: tile {number}", properties, options)
+            or column_by_name(name, options)
+            or column_by_properties(layer.where, own, options)
+        )
+        if column is not None:
+            mask = np.zeros((sheet.size[1], sheet.size[0]), bool)
+            row, x = np.nonzero(numbers == number)
+            shift_x, shift_y = (layer.offset[axis] / sheet.pixels[axis] for axis in (0, 1))
+            is_whole = shift_x == int(shift_x) and shift_y == int(shift_y)
+            expect(is_whole, f"{layer.where}: offset", f"a multiple of the tiles, {sheet.pixels} pixels", layer.offset)
+            row, x = row + corner[0] + int(shift_y), x + corner[1] + int(shift_x)
+            inside = (row >= 0) & (row < sheet.size[1]) & (x >= 0) & (x < sheet.size[0])
+            mask[row[inside], x[inside]] = True
+            sheet.add(mask, column)
+
+
+def column_by_name(name: str, options: Options) -> Column | None:
+    """What `--material` says of a layer or a class."""
+    if name not in options.materials:
+        return None
+    material, height = options.materials[name]
+    return Column(0, height or usual_height(material), MATERIALS[material])
+
+
+def column_by_properties(where: str, properties: Values, options: Options) -> Column | None:
+    """What properties say of a tile, a layer or an object; None if they say nothing."""
+    is_wall = any(properties.get(key) is True for key in WALLS)
+    if "material" not in properties and "height" not in properties and not is_wall:
+        return None
+    material = properties.get("material", options.material)
+    expect(material in MATERIALS, f"{where}: material", f"one of {', '.join(MATERIALS)}", material)
+    height = whole(where, properties, "height", 0, HIGHEST, usual_height(material))
+    bottom = whole(where, properties, "bottom", 0, HIGHEST, 0)
+    expect(bottom + height <= HIGHEST, f"{where}: bottom and height", f"at most {HIGHEST} vox", bottom + height)
+    return Column(bottom, bottom + height, MATERIALS[material])
+
+
+def usual_height(material: str) -> int:
+    return FLOOR_VOX if material in FLOORS else WALL_VOX
+
+
+def add_object(sheet: Sheet, layer: Layer, values: Values, tiles: dict[int, Any], options: Options) -> None:
+    """Put an object on the sheet: a mech by its hull, the zone, or a rectangle of a material."""
+    where = f"{layer.where}: object {values.get('name') or values.get('id', '')!r}"
+    if values.get("visible", True) in (False, 0):
+        return
+    properties = named_properties(where, values)
+    number = whole(where, values, "gid", 0, (1 << 32) - 1, 0) & TILE_BITS
+    kind, of_tile = tiles.get(number, ("", {})) if number else ("", {})
+    kind, properties = class_of(values) or kind, {**of_tile, **properties}
+    left, top = real(where, values, "x") + layer.offset[0], real(where, values, "y") + layer.offset[1]
+    width, height = real(where, values, "width"), real(where, values, "height")
+    if number:  # the place of a tile is its lower left corner, that of other objects the upper left one
+        top -= height
+    hull = str(properties.get("hull", kind)).lower()
+    if hull in HULLS:
+        sheet.units.append(unit_of(sheet, layer, where, values, hull, (left, top, width, height), properties))
+    elif kind.lower() == "zone":
+        center = sheet.point(left + width / 2, top + height / 2)
+        sheet.zone = (*center, min(width / sheet.pixels[0], height / sheet.pixels[1]) / 2)
+    else:
+        named = {**properties, "material": kind.lower()} if kind.lower() in MATERIALS else properties
+        column = column_by_properties(where, named, options)
+        if column is None or width <= 0 or height <= 0:
+            sheet.left_out += 1
+            return
+        (low_x, high_y), (high_x, low_y) = sheet.point(left, top), sheet.point(left + width, top + height)
+        y, x = np.indices((sheet.size[1], sheet.size[0])) + 0.5
+        y = sheet.size[1] - y  # rows from the top
+        sheet.add((x > low_x) & (x < high_x) & (y > low_y) & (y < high_y), column)
+
+
+def unit_of(
+    sheet: Sheet,
+    layer: Layer,
+    where: str,
+    values: Values,
+    hull: str,
+    frame: tuple[float, float, float, float],
+    properties: Values,
+) -> Unit:
+    """A mech: a rectangle is the area that it begins in; of points and tiles the centre is its place."""
+    left, top, width, height = frame
+    words = (properties.get("team"), layer.values.get("name"), values.get("name"))
+    team = next((team for word in words for team in TEAMS if str(word or "").lower().startswith(team)), None)
+    expect(team is not None, where, "of a team: property team, or a layer or name that begins with blue or red", words)
+    facing = real(where, properties, "facing_deg", FACING[str(team)])
+    is_area = width > 0 and height > 0 and not values.get("gid")
+    with as_file_error(where):
+        if is_area:
+            (low_x, high_y), (high_x, low_y) = sheet.point(left, top), sheet.point(left + width, top + height)
+            return Unit(str(team), hull, facing_deg=facing, area=(low_x, low_y, high_x, high_y))  # type: ignore[arg-type]
+        x, y = sheet.point(left + width / 2, top + height / 2)
+        return Unit(str(team), hull, x, y, facing_deg=facing)  # type: ignore[arg-type]
