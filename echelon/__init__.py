@@ -23,7 +23,11 @@ from echelon.runtime.version import VERSION as __version__
 check_current_folder()
 end_while_importing()  # What a program imports next takes seconds.
 PROVIDERS.update(
-    trained="echelon.learn.checkpoint.names", checkpoint="echelon.learn.checkpoint.names", league="echelon.league"
+    trained="echelon.learn.checkpoint.names",
+    checkpoint="echelon.learn.checkpoint.names",
+    league="echelon.league",
+    llm="echelon.command.chat_policy",
+    recorded="echelon.command.chat_policy",
 )
 
 if TYPE_CHECKING:

@@ -1,10 +1,13 @@
 """The flags of the command of `arena.py` by which battles are commanded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+import tyro
+
 from echelon.arena.match import MOST_PLAYED
+from echelon.command.chat_client import ModelSettings
 from echelon.command.port import PORTS
 from echelon.pipelines.battle_args import ChosenBattle
 from echelon.rules.orders import CommandConfig
@@ -19,9 +22,10 @@ class CommandArgs(Settings, ChosenBattle):
 
     blue: str = "stdio"
     """stdio: whoever writes to this program commands blue; ws: whoever comes to the address that it prints; human: you,
-    in a browser; else what plays blue: heuristic:TIER, trained:NAME, a checkpoint, package.module:Commander."""
+    in a browser; llm: a language model (docs/LANGUAGE_MODELS.md); else what plays blue: heuristic:TIER, trained:NAME,
+    a checkpoint, package.module:Commander."""
     red: str = "heuristic:hard"
-    """The same for red. One of the two is stdio, ws or human."""
+    """The same for red. One of the two is stdio, ws, human or llm."""
     mechs: str = "heuristic:hard"
     """What plays the mechs that are commanded."""
     battles: Annotated[int, Limits(1, MOST_PLAYED, "battles")] = 1
@@ -50,6 +54,11 @@ class CommandArgs(Settings, ChosenBattle):
     """Keep the battles as data for learning in this file (docs/DATASETS.md): what everybody saw and did, your orders
     and what you drove. Whoever gives it consents to that; without it nothing of the kind is kept."""
 
+    llm: tyro.conf.OmitArgPrefixes[ModelSettings] = field(default_factory=ModelSettings)
+    calls: Path | None = None
+    """For llm: record its calls in this file of JSON lines. A file that exists is continued: what it answers is not
+    asked again."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         ports = [team for team in ("blue", "red") if getattr(self, team) in PORTS]
@@ -57,6 +66,12 @@ class CommandArgs(Settings, ChosenBattle):
         if self.kind == "human":
             require(self.battles == 1, "--battles", "1 for a human", self.battles)
             require(self.clock in (None, "real"), "--clock", "real for a human", self.clock)
+        if self.kind == "llm":
+            self.llm.require_server()
+            require(self.clock in (None, "step"), "--clock", "step for llm", self.clock)
+        else:
+            is_left_out = self.llm == ModelSettings() and self.calls is None
+            require(is_left_out, "--base-url, --model, --calls", "left out without llm", self.kind)
         is_other_file = self.dataset is None or self.replay is None or self.dataset.resolve() != self.replay.resolve()
         require(is_other_file, "--dataset", "another file than the replay", str(self.dataset))
 

@@ -14,6 +14,7 @@ from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.arena.batch_arena import BatchArena, BatchResult, StepSink
 from echelon.arena.config import ArenaConfig, Precision
 from echelon.arena.match import Result, battle_seeds, play_match
+from echelon.arena.pack_commanders import gives_orders, with_orders
 from echelon.arena.ray_arena import make_arena
 from echelon.arena.resolve import POLICY, Commander, Contender, contender, place_of, policies_of
 from echelon.env.arguments import one_seed, whole_within
@@ -60,6 +61,9 @@ class Evaluation:
     """That of maps and battles, see `EnvConfig.split`."""
     met: Mapping[str, Any] = field(default_factory=dict)
     """Whether `maps`, `battle` and each of the `opponents` were `met` in training, `not met`, or that is `unknown`."""
+    commanders: Mapping[str, Any] = field(default_factory=dict)
+    """By name of a language model that commands packs: model, hash of its prompt, settings of its server, and a summary
+    of its calls and orders."""
 
     @property
     def win_rate(self) -> float:
@@ -80,6 +84,7 @@ class Evaluation:
             "actions": "sampled",
             "seeds": list(self.seeds),
             "opponents": opponents,
+            **({"commanders": dict(self.commanders)} if self.commanders else {}),
         }
 
     def __str__(self) -> str:
@@ -157,17 +162,22 @@ def evaluate(
         )
         who, given = contender(policy, POLICY, env), dict(opponents) if isinstance(opponents, Mapping) else {}
         others = [opponent_of(who, opponent, given.get(opponent)) for opponent in names]
-        config = in_split(task.evaluation_config, split)
+        task_config = in_split(task.evaluation_config, split)
+        config = with_orders(task_config, [one.source for one in (who, *others)])
+        is_full_set = is_full_set and config == task_config
+        require(cluster is None or config == task_config, "--ray", "left out for a commander of packs", "given")
         policies, ids = policies_of([who, *(one for one in others if one is not who)], config, settings.device)
         settings = settings.of_match(2 * len(match_seeds) * len(names))
         arena = make_arena(config, policies.__getitem__, settings, cluster)
         name, provenance, entries = who.name, who.provenance, entries_of(ids, who, others)
+        playing = {one.name: policies[ids[one.name]] for one in (who, *others)}
     else:
         require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
         require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
         require(split is None, "split", "that of the arena's config, where an arena is given", split)
         name, provenance, ids = policy, UNKNOWN, {key: key for key in (policy, *names)}
         entries = {opponent: SELF if opponent == name else opponent for opponent in names}
+        playing = {}
     match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
     results = play_match(arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink)
     return Evaluation(
@@ -181,6 +191,7 @@ def evaluate(
         versions=versions_of(arena.setup),
         split=arena.config.split,
         met=met_before(provenance, arena.config, entries),
+        commanders={key: given.facts() for key, given in playing.items() if gives_orders(given)},
     )
 
 
