@@ -28,6 +28,7 @@ PROVIDERS.update(
     league="echelon.league",
     llm="echelon.command.chat_policy",
     recorded="echelon.command.chat_policy",
+    orders="echelon.command.scripted_orders",
 )
 
 if TYPE_CHECKING:

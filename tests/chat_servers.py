@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         with server.counting:
             server.requests.append(request)
-            server.headers.append(dict(self.headers))
+            server.headers.append({name.lower(): value for name, value in self.headers.items()})
             server.now += 1
             server.most = max(server.most, server.now)
         try:

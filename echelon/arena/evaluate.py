@@ -14,9 +14,10 @@ from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.arena.batch_arena import BatchArena, BatchResult, StepSink
 from echelon.arena.config import ArenaConfig, Precision
 from echelon.arena.match import Result, battle_seeds, play_match
-from echelon.arena.pack_commanders import gives_orders, with_orders
+from echelon.arena.pack_commanders import with_orders
 from echelon.arena.ray_arena import make_arena
 from echelon.arena.resolve import POLICY, Commander, Contender, contender, place_of, policies_of
+from echelon.command.pack_policy import PackPolicy
 from echelon.env.arguments import one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
 from echelon.learn.checkpoint.provenance import SELF, UNKNOWN, Provenance, weight_hash
@@ -191,7 +192,7 @@ def evaluate(
         versions=versions_of(arena.setup),
         split=arena.config.split,
         met=met_before(provenance, arena.config, entries),
-        commanders={key: given.facts() for key, given in playing.items() if gives_orders(given)},
+        commanders={key: one.giver.facts() for key, one in playing.items() if isinstance(one, PackPolicy)},
     )
 
 

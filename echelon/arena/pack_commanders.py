@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from echelon.agents.runner import TeamSeat
-from echelon.command.chat_commander import Orders, Question
-from echelon.command.chat_policy import ChatName, ChatPolicy
-from echelon.command.chat_prompt import Seat
+from echelon.command.pack_policy import OrderGiver, PackName, PackPolicy, Question, Seat
 from echelon.command.reply import order_row
 from echelon.command.report import Report, reports
 from echelon.env.env import EchelonEnv
 from echelon.env.leaves import Shown
 from echelon.env.observation.layout import GROUPS
 from echelon.rules.config import EnvConfig
+from echelon.rules.orders import CommandConfig
 from echelon.runtime.errors import require
-
-
-class PackCommander(Protocol):
-    """A policy of a team that gives orders to its packs too, such as `echelon.command.chat_policy.ChatPolicy`."""
-
-    def begin(self, keys: Sequence[Hashable]) -> None:
-        """Battles begin."""
-
-    def pack_orders(self, questions: Sequence[Question]) -> list[Orders]:
-        """The orders that are due."""
-
-    def facts(self) -> dict[str, Any]:
-        """What a result tells of it, as JSON values."""
-
-
-def gives_orders(policy: object) -> bool:
-    """Whether a policy is a `PackCommander`."""
-    return hasattr(policy, "pack_orders")
 
 
 class CommandedSeat(NamedTuple):
@@ -54,7 +35,7 @@ class PackCommanders:
         seats: by commander.
     """
 
-    def __init__(self, seats: Sequence[tuple[PackCommander, list[CommandedSeat]]]) -> None:
+    def __init__(self, seats: Sequence[tuple[OrderGiver, list[CommandedSeat]]]) -> None:
         self.seats = seats
         self._first_tick: list[int] = []
 
@@ -67,9 +48,9 @@ class PackCommanders:
                 is shared the commander orders the whole packs.
         """
         found = [
-            (policies[name], [CommandedSeat(seat.row % count, seat.row // count) for seat in rows])
+            (policies[name].giver, [CommandedSeat(seat.row % count, seat.row // count) for seat in rows])
             for name, rows in seats.items()
-            if gives_orders(policies[name])
+            if isinstance(policies[name], PackPolicy)
         ]
         return PackCommanders(found) if found else None
 
@@ -87,8 +68,7 @@ class PackCommanders:
         running = [tick == first + played for tick, first in zip(ticks, self._first_tick, strict=True)]
         told: dict[int, list[Report]] = {}
         actions = {
-            group: torch.zeros(env.action_spec[group, "action"].shape, dtype=torch.float32)
-            for group in env.command_map
+            group: torch.zeros(env.action_spec[group, "action"].shape, dtype=torch.float32) for group in env.command_map
         }
         for commander, seats in self.seats:
             questions = []
@@ -97,7 +77,7 @@ class PackCommanders:
                     is_red = [bool(seat.side)] * env.num_envs
                     told[seat.side] = reports(env.state, env.sim_model, is_red, env.agent_names)
                 questions.append(Question(seat, told[seat.side][seat.battle], team_of(env, seat.side)))
-            for question, orders in zip(questions, commander.pack_orders(questions), strict=True):
+            for question, orders in zip(questions, commander.orders(questions), strict=True):
                 battle, side = question.key  # type: ignore[misc]
                 action = actions[list(env.command_map)[side]]
                 for order in orders:
@@ -122,11 +102,12 @@ def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
     Raises:
         ConfigError: two of them need a different period or delay.
     """
-    needed = {one.command for one in commanders if isinstance(one, ChatName | ChatPolicy)}
-    if not needed:
+    found = [one.command for one in commanders if isinstance(one, PackName | PackPolicy)]
+    if not found:
         return config
+    needed = {command for command in found if command is not None} or {CommandConfig()}
     periods = [f"period {command.period}, delay_s {command.delay_s:g}" for command in needed]
     require(len(needed) == 1, "period and delay_s", "the same for all commanders of packs of a match", periods)
     (command,) = needed
-    values = {name: getattr(command, name) for name in ("enabled", "period", "delay_s")}
+    values = {"enabled": True, "period": command.period, "delay_s": command.delay_s}
     return dataclasses.replace(config, command=dataclasses.replace(config.command, **values))

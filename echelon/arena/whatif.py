@@ -34,6 +34,7 @@ from echelon.arena.branches import (
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import adjusted_wald, win_rate_interval
 from echelon.arena.resolve import Commander, place_of, resolve
+from echelon.command.pack_policy import PackName
 from echelon.command.port import mechs_of
 from echelon.env.arguments import one_seed, whole_within
 from echelon.env.outcome import Winner
@@ -302,7 +303,9 @@ def of_replay(battle: Any, index: int) -> BattleSetup:
 
 def commander_of(name: str) -> Commander:
     """What plays the mechs of a team that a replay names."""
-    return resolve(mechs_of(name))
+    commander = resolve(mechs_of(name))
+    # Its orders are in the replay: no language model is asked because a file names one.
+    return resolve(commander.mechs) if isinstance(commander, PackName) else commander
 
 
 def arena_of(known: BattleSetup, settings: ArenaConfig, *others: BattleSetup) -> tuple[BatchArena, Battle]:

@@ -12,13 +12,30 @@ from typing import Any
 from echelon.command.chat_client import ModelSettings, settings_of
 from echelon.command.chat_prompt import prompt_hash
 from echelon.runtime.files import FileError, append_whole, as_file_error, expect, parse_json, read_file, writing_to
-from echelon.runtime.json_checks import OBJECT, SHA256, check_schema, exactly, integer, listed, number, of_type, record, text
+from echelon.runtime.json_checks import (
+    OBJECT,
+    SHA256,
+    check_schema,
+    exactly,
+    integer,
+    listed,
+    number,
+    of_type,
+    record,
+    text,
+)
 from echelon.runtime.version import VERSION as ECHELON
 
 SCHEMA, VERSION = "echelon-calls", 1
 MOST_FILE = 1 << 32
 HEADER = record(
-    {"schema": exactly(SCHEMA), "version": exactly(VERSION), "settings": OBJECT, "prompt_hash": text(64), "echelon": text(100)}
+    {
+        "schema": exactly(SCHEMA),
+        "version": exactly(VERSION),
+        "settings": OBJECT,
+        "prompt_hash": text(64),
+        "echelon": text(100),
+    }
 )
 ROW = record(
     {
@@ -37,7 +54,17 @@ ROW = record(
     }
 )
 """A call. `prompt` is the sha256 of its messages, `late` the number of decisions by which its orders came late."""
-OF_A_RESULT = ("base_url", "model", "report", "style", "history", "temperature", "max_tokens", "deadline_s", "timeout_s")
+OF_A_RESULT = (
+    "base_url",
+    "model",
+    "report",
+    "style",
+    "history",
+    "temperature",
+    "max_tokens",
+    "deadline_s",
+    "timeout_s",
+)
 """Settings that replies depend on. The others, such as retries, may change when a match is resumed."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -242,10 +243,9 @@ def end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, close: C
     """Close a client in the thread of its loop, and end both."""
     if loop.is_closed():
         return
-    try:
+    # A connection that cannot be closed ends with the program.
+    with contextlib.suppress(Exception):
         asyncio.run_coroutine_threadsafe(close(), loop).result(2.0)
-    except Exception:
-        pass  # a connection that cannot be closed ends with the program
     loop.call_soon_threadsafe(loop.stop)
     thread.join(2.0)
     if not thread.is_alive():

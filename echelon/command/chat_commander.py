@@ -7,14 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from echelon.command.chat_calls import Calls, facts_of
 from echelon.command.chat_client import Answer, ChatClient, ModelSettings, Prompt
-from echelon.command.chat_prompt import Seat, key_of, prompt_of, reply_schema, report_text, system_text
+from echelon.command.chat_prompt import key_of, prompt_of, reply_schema, report_text, system_text
+from echelon.command.pack_policy import Orders, Question, Seat
 from echelon.command.port import CommandPort
 from echelon.command.reply import order_row, read_reply
-from echelon.command.report import Report
 from echelon.env.observation.layout import GROUPS
 from echelon.runtime.errors import ConfigError, cut
 from echelon.runtime.files import FileError
@@ -22,19 +22,12 @@ from echelon.runtime.files import FileError
 logger = logging.getLogger(__name__)
 UNREADABLE = "unreadable"
 """Fault of a reply without an object of orders."""
+COUNTED = (
+    *("battles", "calls", "asked", "prompt_tokens", "completion_tokens", "given", "late", "refused", "fallback"),
+)
+"""What is counted. `calls` include those of the record, `asked` are those of the server."""
 LONGEST_REPEATED = 4000
 """Letters of an earlier reply that a prompt repeats."""
-Orders = list[dict[str, Any]]
-"""Orders to packs of one battle, without `battle`."""
-
-
-class Question(NamedTuple):
-    """A battle in which orders are due."""
-
-    key: Hashable
-    """Identifies the battle and the side between two decisions."""
-    report: Report
-    seat: Seat
 
 
 @dataclass
@@ -65,7 +58,7 @@ class ChatCommander:
         self._talks: dict[Hashable, Talk] = {}
         self._told: set[str] = set()
         self.counts: Counter[str] = Counter()
-        """`battles`, `calls`, `asked`, `prompt_tokens`, `completion_tokens`, `given`, `late`, `refused`, `fallback`."""
+        """By name of `COUNTED`."""
         self.faults: Counter[str] = Counter()
         """Calls by fault."""
         self.seconds = 0.0
@@ -137,7 +130,9 @@ class ChatCommander:
                 refused = [detail]
         if fault and fault not in self._told:
             self._told.add(fault)
-            logger.warning("%s: %s: %s; %s is ordered instead", self.settings.model, fault, detail, self.settings.fallback)
+            logger.warning(
+                "%s: %s: %s; %s is ordered instead", self.settings.model, fault, detail, self.settings.fallback
+            )
         deadline_s = self.settings.deadline_s
         late = max(0, math.ceil(answer.latency_s / deadline_s) - 1) if deadline_s and not fault else 0
         return {
@@ -185,9 +180,8 @@ class ChatCommander:
         """JSON values: what calls were made and what became of the orders. Tokens and seconds per battle are means."""
         battles = max(self.counts["battles"], 1)
         tokens = self.counts["prompt_tokens"] + self.counts["completion_tokens"]
-        names = ("battles", "calls", "asked", "prompt_tokens", "completion_tokens", "given", "late", "refused", "fallback")
         return {
-            **{name: self.counts[name] for name in names},
+            **{name: self.counts[name] for name in COUNTED},
             "faults": dict(sorted(self.faults.items())),
             "tokens_per_battle": round(tokens / battles, 1),
             "seconds_per_battle": round(self.seconds / battles, 3),

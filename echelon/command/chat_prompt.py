@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from echelon.command.chat_client import ModelSettings, Prompt
+from echelon.command.pack_policy import Seat
 from echelon.command.reply import FIRE_NAMES, KIND_NAMES
 from echelon.command.report import Report, in_words
 
@@ -26,17 +27,6 @@ place is [x, y] in metres. urgency is 0 to 1. fire is free, return (only under f
 """Part of the prompt that is the same in all battles."""
 REFUSED = "Of your last reply was refused: "
 LAST_LINE = "Reply with the JSON object."
-
-
-class Seat(NamedTuple):
-    """What a prompt says of the battle beside its reports."""
-
-    packs: int
-    """Packs of the team."""
-    enemies: Sequence[str]
-    """Names of the enemy's mechs."""
-    size: Sequence[float]
-    """vox, the map along x and y."""
 
 
 def prompt_hash(settings: ModelSettings) -> str:

@@ -13,7 +13,7 @@ from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
 from echelon.arena.evaluate import evaluate as arena_evaluate
 from echelon.arena.resolve import named_checkpoint
-from echelon.command.chat_policy import names_chat
+from echelon.command.pack_policy import names_orders
 from echelon.league import log, matchmaking
 from echelon.league.evolution import Evolution, Role
 from echelon.league.league_arena import LeagueArena, PlayedBatch, match_seed, matches_of
@@ -118,8 +118,8 @@ def evaluate(
     """
     store = arena.store
     entries = [store.find(name) for name in opponents] if opponents else store.active()
-    if names_chat(checkpoint):
-        return evaluate_chat(arena, checkpoint, entries, seeds, progress)
+    if names_orders(checkpoint):
+        return evaluate_commander(arena, checkpoint, entries, seeds, progress)
     digest = store.add_weights(checkpoint)
     names = {entry.id: entry.name for entry in entries if entry.id != digest}
     evaluation = arena.evaluate(
@@ -136,10 +136,10 @@ def evaluate(
     return dataclasses.replace(evaluation, policy=checkpoint, results=results, met=met)
 
 
-def evaluate_chat(
+def evaluate_commander(
     arena: LeagueArena, name: str, entries: Sequence[Entry], seeds: int, progress: Progress
 ) -> Evaluation:
-    """`evaluate` of a language model that commands packs, in the battles of the league with orders."""
+    """`evaluate` of a commander of packs, in the battles of the league with orders."""
     settings = arena.arena.settings
     how = {key: getattr(settings, key) for key in ("device", "batch", "precision", "compiled", "cuda_graph")}
     policies = {entry.name: arena.policy(entry.id) for entry in entries}

@@ -310,8 +310,7 @@ class CommandedBattles:
                     threading.Event().wait()
 
     def over_model(self, commander: ChatCommander) -> None:
-        """Let a language model command the battles; print a line of JSON with the result and the summary of its calls.
-        """
+        """Let a language model command the battles; print the result and the summary of its calls as JSON."""
         port = self.session.port
         try:
             with self.kept_as_data():

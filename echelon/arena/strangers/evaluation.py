@@ -18,7 +18,7 @@ from echelon.arena.match import battle_seeds, outcomes_json
 from echelon.arena.resolve import Contender, place_of, resolve
 from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, cases_of, run_of
 from echelon.arena.strangers.scores import scores_of, table_rows
-from echelon.command.chat_policy import names_chat
+from echelon.command.pack_policy import names_orders
 from echelon.env.arguments import whole_within
 from echelon.env.tasks.strangers import JUDGED, Population, Strangers, hash_of_seeds
 from echelon.env.tasks.task import Task, find_task
@@ -165,7 +165,7 @@ def is_by_protocol(protocol: Strangers, split: str, plan: Mapping[str, Any], pol
     """Whether numbers and split are those of the task. Set pieces may be left out, by networks made for teams of one
     size: their score is then missing. A commander of packs needs battles with orders, which are not the task's."""
     allowed = {"battles": (protocol.battles,), "beside": (protocol.beside,), "pieces": (protocol.pieces, 0)}
-    has_orders = any(names_chat(policy) for policy in policies)
+    has_orders = any(names_orders(policy) for policy in policies)
     return split == "test" and not has_orders and all(plan[name] in allowed[name] for name in PLAN)
 
 
