@@ -12,6 +12,7 @@ SUMMARIES = {
     "report": "a page about several training runs: bands over seeds, what differs, where each comes from",
     "export": "writes a trained policy as one ONNX file, a decision of single mechs",
     "verify": "whether a result of protocol 2 tells the truth, by fighting a sample of its battles again",
+    "mcp": "serves battles over MCP, to be commanded by a language model",
     "doctor": "what this machine offers: device, versions, what compiles, what fell back and why",
 }
 """One line for each command."""
