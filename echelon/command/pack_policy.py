@@ -98,6 +98,11 @@ class PackName(Commander):
         """What gives the orders."""
 
     @property
+    def gives_orders(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def env(self) -> EnvConfig | None:
         """Environment config that its mechs were trained with; None for scripted ones."""
         return resolve(self.mechs).env

@@ -1,5 +1,6 @@
 """A tournament of language models, stand-ins behind a local server, and of scripts that give orders."""
 
+import dataclasses
 import json
 
 import pytest
@@ -10,9 +11,12 @@ pytest.importorskip("openai")
 
 from chat_servers import chat_server, holds_then_fights, nonsense
 
+import echelon
 from echelon.arena.commander_table import commander_table
 from echelon.arena.config import ArenaConfig
+from echelon.arena.resolve import check_opponents
 from echelon.command.chat_client import ChatClient
+from echelon.learn.config import TrainConfig
 from echelon.runtime.errors import ConfigError
 
 CPU = ArenaConfig(torch.device("cpu"), 16)
@@ -78,3 +82,11 @@ def test_commanders_of_a_table_are_different():
         commander_table(["orders:hold"], CONFIG, 1, 0, CPU)
     with pytest.raises(ConfigError, match="orders:SCRIPT must be one of none, hold, gather, random, got 'flee'"):
         commander_table(["orders:hold", "orders:flee"], CONFIG, 1, 0, CPU)
+
+
+def test_views_and_trainings_refuse_commanders_whose_orders_they_do_not_carry_out():
+    with pytest.raises(ConfigError, match="opponent must be one that gives no orders to packs"):
+        echelon.versus(CONFIG, "orders:hold", num_envs=1, device="cpu")
+    config = dataclasses.replace(TrainConfig(), env=CONFIG, opponent="orders:hold")
+    with pytest.raises(ConfigError, match="opponents of a training must be others than commanders of packs"):
+        check_opponents(config, torch.device("cpu"))

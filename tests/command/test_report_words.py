@@ -63,13 +63,13 @@ def truth_of(report):
 
 
 def played(config, battles, steps):
-    """Reports of battles in which packs get random orders, some of which are on their way or jammed."""
-    command = CommandConfig(enabled=True, period=10, delay_s=1.5)
+    """Reports of battles in which packs get random orders every second time, which take longer than a report does."""
+    command = CommandConfig(enabled=True, period=10, delay_s=3.0)
     config = dataclasses.replace(config, map_pool=4, command=command)
     port = CommandPort(echelon.commanders(config, num_envs=battles, device="cpu", seed=7))
     reports = []
-    for _ in range(steps):
-        for report in port.reports():
+    for step in range(steps):
+        for report in port.reports()[step % 2 :: 2]:
             question = Question(0, report, seat_of(port, report["battle"]))
             assert port.order([{**order, "battle": report["battle"]} for order in chance(question)]) == []
         port.step()
@@ -80,7 +80,9 @@ def played(config, battles, steps):
 @pytest.fixture(scope="module")
 def reports():
     """100 reports of 5v5 and 100 of 10v10."""
-    return played(EnvConfig.small(), 10, 10) + played(EnvConfig.standard(), 10, 10)
+    rules = dataclasses.replace(EnvConfig.small().rules, zone_score_to_win_s=12.5)
+    small = dataclasses.replace(EnvConfig.small(), rules=rules)
+    return played(small, 10, 10) + played(EnvConfig.standard(), 10, 10)
 
 
 def test_a_reader_of_the_words_answers_as_the_numbers_do(reports):

@@ -80,8 +80,10 @@ STYLES = {
 @pytest.mark.long
 def test_policy_gradient_finds_the_best_style_of_a_prompt():
     """REINFORCE over three styles with the mean of the group as baseline. A style that holds its fire does not win."""
-    rules = dataclasses.replace(RULES, max_episode_s=40.0)
-    env = CommandEnvironment(dataclasses.replace(CONFIG, rules=rules), opponent="heuristic:easy")
+    rules = dataclasses.replace(RULES, max_episode_s=24.0)
+    teams = {"blue": ("medium", "light"), "red": ("medium", "light")}
+    config = dataclasses.replace(CONFIG, rules=rules, **teams, command=CommandConfig(period=32))
+    env = CommandEnvironment(config, opponent="heuristic:trivial")
     names, chance = list(STYLES), random.Random(0)
     logits = torch.zeros(len(STYLES), requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=0.4)
@@ -94,13 +96,13 @@ def test_policy_gradient_finds_the_best_style_of_a_prompt():
                 return float(stepped.reward)
 
     torch.manual_seed(0)
-    for _ in range(8):
+    for _ in range(6):
         policy = torch.distributions.Categorical(logits=logits)
-        chosen = policy.sample((6,))
+        chosen = policy.sample((5,))
         rewards = torch.tensor([battle(names[index]) for index in chosen.tolist()])
         loss = -((rewards - rewards.mean()) * policy.log_prob(chosen)).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     shares = logits.softmax(0).tolist()
-    assert names[shares.index(max(shares))] == "fight" and max(shares) > 0.6
+    assert names[shares.index(max(shares))] == "fight" and max(shares) > 0.5

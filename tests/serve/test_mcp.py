@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_client_plays_a_battle_over_stdio(tmp_path):
             return path, ended["won_by"]
 
     path, winner = anyio.run(conversation)
-    replay = read(path)
+    replay = read(Path(path))
     outcome = replay.battles[0].about["outcome"]["winner"]
     assert {"own": "blue", "enemy": "red", "nobody": "draw"}[winner] == outcome
     assert path == str(tmp_path / "battle_1.echelon") and replay.battles[0].commands is not None
