@@ -1,6 +1,7 @@
 """Battles as an environment of `verifiers`: its own machinery asks a stand-in model behind a local server."""
 
 import asyncio
+import dataclasses
 import json
 import sys
 import urllib.request
@@ -15,6 +16,7 @@ from verifiers.v1.runtimes import ProgramResult
 from verifiers.v1.utils.loaders import environment_class, load_environment
 
 from echelon.integrations.verifiers import CommanderConfig, CommanderEnv, CommanderTaskset, battle_of
+from echelon.rules.config import ENV_PRESETS, EnvConfig
 
 pytestmark = pytest.mark.integrations
 PLUGIN = """
@@ -54,22 +56,30 @@ def plugin(tmp_path, monkeypatch):
     sys.modules.pop("echelon_commander", None)
 
 
-def test_tasks_are_battles_with_their_first_report():
+def test_tasks_are_battles_with_their_first_report(brief):
     taskset = CommanderTaskset(CommanderConfig(first_seed=3, style="Be brief."))
     one, two = taskset.take(2)
     assert one.data.info["seed"] == 3 and two.data.info["seed"] == 4 and one.data.prompt != two.data.prompt
     assert one.data.prompt == battle_of(one.data.info).words() and one.data.system_prompt.endswith("Be brief.")
 
 
+@pytest.fixture
+def brief(monkeypatch):
+    """Battles of 8 s on two maps."""
+    config = EnvConfig.small()
+    config = dataclasses.replace(config, map_pool=2, rules=dataclasses.replace(config.rules, max_episode_s=8.0))
+    monkeypatch.setitem(ENV_PRESETS, "small", lambda: config)
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_a_battle_is_commanded_and_rewarded(plugin, monkeypatch):
+def test_a_battle_is_commanded_and_rewarded(plugin, brief, monkeypatch):
     monkeypatch.setenv("STAND_IN_API_KEY", "none")
     assert issubclass(environment_class(plugin), CommanderEnv)
     with chat_server(holds_then_fights) as server:
 
         async def played():
             config_class = environment_class(plugin).__orig_bases__[0].__args__[0]
-            config = config_class(taskset={"id": plugin}, branches=2)
+            config = config_class(taskset={"id": plugin}, branches=2, commander={"runtime": {"type": "subprocess"}})
             env = load_environment(config)
             client = vf.EvalClientConfig(base_url=server.url, api_key_var="STAND_IN_API_KEY")
             async with env.serving():
@@ -81,4 +91,4 @@ def test_a_battle_is_commanded_and_rewarded(plugin, monkeypatch):
     (trace,) = episode.traces
     assert trace.rewards["outcome"].score in (0.0, 0.5, 1.0)
     assert -1 <= trace.rewards["whatif"].score <= 1 and trace.metrics["refused"] == 0
-    assert trace.num_turns == len(server.requests) > 3
+    assert trace.num_turns == len(server.requests) == 4
