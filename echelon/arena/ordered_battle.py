@@ -72,9 +72,11 @@ class OrderedBattle:
     def _port(self, count: int, recorder: Recorder | None = None) -> CommandPort:
         """`count` times the battle as it begins."""
         cpu = torch.device("cpu")
-        policies = [resolve(name).policy(self.config, cpu) for name in (self.mechs, self.opponent)]
+        mechs, opponent = (resolve(name).policy(self.config, cpu) for name in (self.mechs, self.opponent))
         seeds = noise.battle_seeds(self.seed, 1, cpu).expand(count).clone()
-        return CommandPort(commanders(self.config, *policies, count, cpu, seeds, side=self.side, observer=recorder))
+        return CommandPort(
+            commanders(self.config, mechs, opponent, count, cpu, seeds, side=self.side, observer=recorder)
+        )
 
     @property
     def winner(self) -> str | None:

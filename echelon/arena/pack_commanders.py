@@ -68,21 +68,21 @@ class PackCommanders:
         running = [tick == first + played for tick, first in zip(ticks, self._first_tick, strict=True)]
         told: dict[int, list[Report]] = {}
         actions = {
-            group: torch.zeros(env.action_spec[group, "action"].shape, dtype=torch.float32) for group in env.command_map
+            group: torch.zeros(env.action_spec[group, "action"].shape, dtype=torch.float32, device="cpu")
+            for group in env.command_map
         }
         for commander, seats in self.seats:
-            questions = []
-            for seat in (seat for seat in seats if running[seat.battle]):
+            asked, questions = [seat for seat in seats if running[seat.battle]], []
+            for seat in asked:
                 if seat.side not in told:
                     is_red = [bool(seat.side)] * env.num_envs
                     told[seat.side] = reports(env.state, env.sim_model, is_red, env.agent_names)
                 questions.append(Question(seat, told[seat.side][seat.battle], team_of(env, seat.side)))
-            for question, orders in zip(questions, commander.orders(questions), strict=True):
-                battle, side = question.key  # type: ignore[misc]
-                action = actions[list(env.command_map)[side]]
+            for seat, orders in zip(asked, commander.orders(questions), strict=True):
+                action = actions[list(env.command_map)[seat.side]]
                 for order in orders:
-                    _, pack, row = order_row(order, 1, *question.seat)
-                    action[battle, pack, : len(row)] = row
+                    _, pack, row = order_row(order, 1, *team_of(env, seat.side))
+                    action[seat.battle, pack, : len(row)] = row
         for group, action in actions.items():
             td[group, "action"] = action.to(env.device)
 
@@ -109,5 +109,5 @@ def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
     periods = [f"period {command.period}, delay_s {command.delay_s:g}" for command in needed]
     require(len(needed) == 1, "period and delay_s", "the same for all commanders of packs of a match", periods)
     (command,) = needed
-    values = {"enabled": True, "period": command.period, "delay_s": command.delay_s}
-    return dataclasses.replace(config, command=dataclasses.replace(config.command, **values))
+    on = dataclasses.replace(config.command, enabled=True, period=command.period, delay_s=command.delay_s)
+    return dataclasses.replace(config, command=on)

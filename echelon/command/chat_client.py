@@ -264,7 +264,7 @@ def read_answer(body: bytes) -> Answer:
         return Answer("", fault=NO_JSON, detail=body[:100].decode("utf-8", "replace"))
     usage = document.get("usage") if isinstance(document, dict) else None
     tokens = [usage.get(name) if isinstance(usage, dict) else 0 for name in ("prompt_tokens", "completion_tokens")]
-    counts = [count if type(count) is int and 0 <= count <= MOST_TOKENS else 0 for count in tokens]
+    prompt, written = (count if type(count) is int and 0 <= count <= MOST_TOKENS else 0 for count in tokens)
     try:
         content = document["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
@@ -272,12 +272,12 @@ def read_answer(body: bytes) -> Answer:
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str) or not content.strip():
-        return Answer("", *counts, fault=EMPTY, detail="no text in the first choice")
+        return Answer("", prompt, written, fault=EMPTY, detail="no text in the first choice")
     # Half of a surrogate pair could neither be sent back nor written.
     text = content.encode("utf-8", "replace").decode("utf-8")
     if len(text) > MOST_BYTES:
-        return Answer("", *counts, fault=TOO_LONG, detail=f"more than {MOST_BYTES:,} letters")
-    return Answer(text, *counts)
+        return Answer("", prompt, written, fault=TOO_LONG, detail=f"more than {MOST_BYTES:,} letters")
+    return Answer(text, prompt, written)
 
 
 def settings_of(fields: Mapping[str, Any]) -> ModelSettings:

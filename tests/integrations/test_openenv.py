@@ -86,7 +86,7 @@ def test_policy_gradient_finds_the_best_style_of_a_prompt():
     env = CommandEnvironment(config, opponent="heuristic:trivial")
     names, chance = list(STYLES), random.Random(0)
     logits = torch.zeros(len(STYLES), requires_grad=True)
-    optimizer = torch.optim.Adam([logits], lr=0.4)
+    optimizer = torch.optim.Adam([logits], lr=0.8)
 
     def battle(style: str) -> float:
         env.reset(seed=chance.randrange(1000))
@@ -96,9 +96,9 @@ def test_policy_gradient_finds_the_best_style_of_a_prompt():
                 return float(stepped.reward)
 
     torch.manual_seed(0)
-    for _ in range(6):
+    for _ in range(3):
         policy = torch.distributions.Categorical(logits=logits)
-        chosen = policy.sample((5,))
+        chosen = policy.sample((4,))
         rewards = torch.tensor([battle(names[index]) for index in chosen.tolist()])
         loss = -((rewards - rewards.mean()) * policy.log_prob(chosen)).mean()
         optimizer.zero_grad()
