@@ -1,6 +1,7 @@
 """Battles of an OpenEnv server, by the package's own client, and a policy gradient over styles of prompts."""
 
 import dataclasses
+import functools
 import random
 import threading
 import time
@@ -86,20 +87,22 @@ def test_policy_gradient_finds_the_best_style_of_a_prompt():
     env = CommandEnvironment(config, opponent="heuristic:trivial")
     names, chance = list(STYLES), random.Random(0)
     logits = torch.zeros(len(STYLES), requires_grad=True)
-    optimizer = torch.optim.Adam([logits], lr=0.8)
+    optimizer = torch.optim.Adam([logits], lr=0.4)
 
-    def battle(style: str) -> float:
-        env.reset(seed=chance.randrange(1000))
+    @functools.cache
+    def battle(style: str, seed: int) -> float:
+        """The reward; a style and a seed always lead to the same one, so that it is played once."""
+        env.reset(seed=seed)
         while True:
             stepped = env.step(CommandAction(text=STYLES[style]))
             if stepped.done:
                 return float(stepped.reward)
 
     torch.manual_seed(0)
-    for _ in range(3):
+    for _ in range(8):
         policy = torch.distributions.Categorical(logits=logits)
-        chosen = policy.sample((4,))
-        rewards = torch.tensor([battle(names[index]) for index in chosen.tolist()])
+        chosen = policy.sample((6,))
+        rewards = torch.tensor([battle(names[index], chance.randrange(2)) for index in chosen.tolist()])
         loss = -((rewards - rewards.mean()) * policy.log_prob(chosen)).mean()
         optimizer.zero_grad()
         loss.backward()
