@@ -23,7 +23,12 @@ from echelon.runtime.version import VERSION as __version__
 check_current_folder()
 end_while_importing()  # The imports that follow take seconds.
 PROVIDERS.update(
-    trained="echelon.learn.checkpoint.names", checkpoint="echelon.learn.checkpoint.names", league="echelon.league"
+    trained="echelon.learn.checkpoint.names",
+    checkpoint="echelon.learn.checkpoint.names",
+    league="echelon.league",
+    llm="echelon.command.chat_policy",
+    recorded="echelon.command.chat_policy",
+    orders="echelon.command.scripted_orders",
 )
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ SUMMARIES = {
     "report": "write a page that compares training runs: bands over seeds, settings, provenance",
     "export": "write a trained policy as one ONNX file that decides for single mechs",
     "verify": "check a result of protocol 2 by replaying a sample of its battles",
+    "mcp": "serve battles over MCP, for a language model that commands",
     "doctor": "show what this machine supports: devices, versions, compilers, fallbacks and their causes",
 }
 """One line for each command."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.pipelines.command import Command
+from echelon.pipelines.commanders import Commanders
 from echelon.pipelines.dataset import WriteDataset
 from echelon.pipelines.edit import Edit
 from echelon.pipelines.evaluate import Evaluate
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "trained": Trained,
     "style": StyleCommand,
     "command": Command,
+    "commanders": Commanders,
     "edit": Edit,
     "import-map": ImportMap,
     "init": Init,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from echelon.arena.resolve import resolve
+from echelon.command.chat_calls import Calls
+from echelon.command.chat_commander import ChatCommander
 from echelon.command.port import CommandPort, named_over
 from echelon.command.session import Pace, Session
 from echelon.pipelines.command_args import CommandArgs
@@ -20,10 +22,11 @@ from echelon.views.commanders import commanders
 
 @dataclass(frozen=True)
 class Command(CommandArgs):
-    """Command the packs of a team (docs/COMMAND.md): with JSON lines on stdin or a WebSocket, or in a browser."""
+    """Command the packs of a team (docs/COMMAND.md): with JSON lines on stdin or a WebSocket, in a browser, or by a
+    language model (docs/LANGUAGE_MODELS.md)."""
 
     def run(self) -> None:
-        check_writable(self.replay, self.dataset)
+        check_writable(self.replay, self.dataset, self.calls)
         is_human = self.kind == "human"
         recorder = Recorder(range(min(self.battles, 16))) if self.replay is not None or is_human else None
         port = self.commanded(recorder)
@@ -31,7 +34,9 @@ class Command(CommandArgs):
         pace = Pace(command.period * rules.decision_s) if self.timing == "real" else None
         session = Session(port, self.words, pace)
         battles = CommandedBattles(session, self.timing, self.names, recorder, self.replay, self.dataset)
-        if self.kind == "stdio":
+        if self.kind == "llm":
+            battles.over_model(ChatCommander(self.llm, Calls(self.calls, self.llm)))
+        elif self.kind == "stdio":
             battles.over_stdio()
         else:
             battles.over_network(self.side, is_human, self.port, Access(self.host), self.browser)
@@ -44,7 +49,7 @@ class Command(CommandArgs):
     @property
     def names(self) -> tuple[str, str]:
         """Names of the commanders of blue and red, for display."""
-        commander = named_over(self.kind, self.mechs)
+        commander = named_over(f"llm {self.llm.model}" if self.kind == "llm" else self.kind, self.mechs)
         return (commander, self.opponent) if self.side == "blue" else (self.opponent, commander)
 
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:

@@ -1,10 +1,13 @@
 """Flags of the `arena.py` command that commands battles."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+import tyro
+
 from echelon.arena.match import MOST_PLAYED
+from echelon.command.chat_client import ModelSettings
 from echelon.command.port import PORTS
 from echelon.pipelines.battle_args import ChosenBattle
 from echelon.rules.orders import CommandConfig
@@ -19,10 +22,10 @@ class CommandArgs(Settings, ChosenBattle):
 
     blue: str = "stdio"
     """Commander of blue. stdio: a program connected to stdin and stdout; ws: a client of the printed WebSocket address;
-    human: you, in a browser; else an ordinary commander: heuristic:TIER, trained:NAME, a checkpoint,
-    package.module:Commander."""
+    human: you, in a browser; llm: a language model (docs/LANGUAGE_MODELS.md); else an ordinary commander:
+    heuristic:TIER, trained:NAME, a checkpoint, package.module:Commander."""
     red: str = "heuristic:hard"
-    """Commander of red, in the same form. Exactly one team must have stdio, ws or human."""
+    """Commander of red, in the same form. Exactly one team must have stdio, ws, human or llm."""
     mechs: str = "heuristic:hard"
     """Commander of the commanded team's mechs."""
     battles: Annotated[int, Limits(1, MOST_PLAYED, "battles")] = 1
@@ -51,6 +54,11 @@ class CommandArgs(Settings, ChosenBattle):
     """Save the battles as training data in this file (docs/DATASETS.md): observations and actions of all mechs, and
     your orders and actions. By setting this flag you consent to it; otherwise nothing is saved."""
 
+    llm: tyro.conf.OmitArgPrefixes[ModelSettings] = field(default_factory=ModelSettings)
+    calls: Path | None = None
+    """For llm: record its calls in this file of JSON lines. A file that exists is continued: what it answers is not
+    asked again."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         ports = [team for team in ("blue", "red") if getattr(self, team) in PORTS]
@@ -58,6 +66,12 @@ class CommandArgs(Settings, ChosenBattle):
         if self.kind == "human":
             require(self.battles == 1, "--battles", "1 for a human", self.battles)
             require(self.clock in (None, "real"), "--clock", "real for a human", self.clock)
+        if self.kind == "llm":
+            self.llm.require_server()
+            require(self.clock in (None, "step"), "--clock", "step for llm", self.clock)
+        else:
+            is_left_out = self.llm == ModelSettings() and self.calls is None
+            require(is_left_out, "--base-url, --model, --calls", "left out without llm", self.kind)
         is_other_file = self.dataset is None or self.replay is None or self.dataset.resolve() != self.replay.resolve()
         require(is_other_file, "--dataset", "another file than the replay", str(self.dataset))
 

@@ -77,6 +77,11 @@ class Commander:
         """Config that the policy was trained with; None for any other commander."""
         return None if self.checkpoint is None else self.checkpoint.env
 
+    @property
+    def gives_orders(self) -> bool:
+        """Whether it gives orders to packs, which matches and evaluations carry out, and views and trainings do not."""
+        return False
+
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
         """Build the policy for battles of `env`, in evaluation mode. Logs if it was trained under earlier rules."""
         if self.factory is not None:

@@ -27,6 +27,7 @@ from echelon.agents.seating import RunnerMaker, check_policy, keeps_memory
 from echelon.agents.stacked import SLOTS, StackedPolicies, is_stackable
 from echelon.agents.team_policy import TeamPolicy, reads_action_mask
 from echelon.arena.config import COMPUTE, ArenaConfig, check_settings
+from echelon.arena.pack_commanders import PackCommanders
 from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
@@ -260,6 +261,7 @@ class MatchBatch:
             check_policy(name, policy, self.env)
         alone = [policy for policy in policies.values() if not is_stackable(policy)]
         self.action_masks = ActionMasks(self.env.sim_model) if any(map(reads_action_mask, alone)) else None
+        self.pack_commanders = PackCommanders.of(policies, slots, count)
         self.threads = torch.get_num_threads()
         self.runner = arena.deciders.runner(policies, slots, self.sizes, count)
         self.recorder, self.estimates = recorder, None
@@ -318,6 +320,8 @@ class MatchBatch:
         """Write the actions of all teams into `td`."""
         if self.arena.orders is not None:
             command_packs(self.env, self.arena.orders, td, decision)
+        elif self.pack_commanders is not None:
+            self.pack_commanders.write(self.env, td, int(decision))
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)

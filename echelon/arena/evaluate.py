@@ -14,8 +14,10 @@ from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.arena.batch_arena import BatchArena, BatchResult, StepSink
 from echelon.arena.config import ArenaConfig, Precision
 from echelon.arena.match import Result, battle_seeds, play_match
+from echelon.arena.pack_commanders import with_orders
 from echelon.arena.ray_arena import make_arena
 from echelon.arena.resolve import POLICY, Commander, Contender, contender, place_of, policies_of
+from echelon.command.pack_policy import PackPolicy
 from echelon.env.arguments import one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
 from echelon.learn.checkpoint.provenance import SELF, UNKNOWN, Provenance, weight_hash
@@ -61,6 +63,9 @@ class Evaluation:
     met: Mapping[str, Any] = field(default_factory=dict)
     """For `maps`, `battle` and each of the `opponents`: whether training contained it, `met`, `not met` or
     `unknown`."""
+    commanders: Mapping[str, Any] = field(default_factory=dict)
+    """Keyed by the name of a language model that commands packs: model, hash of the prompt, settings of the server, and
+    a summary of its calls and orders."""
 
     @property
     def win_rate(self) -> float:
@@ -83,6 +88,7 @@ class Evaluation:
             "actions": "sampled",
             "seeds": list(self.seeds),
             "opponents": opponents,
+            **({"commanders": dict(self.commanders)} if self.commanders else {}),
         }
 
     def __str__(self) -> str:
@@ -163,17 +169,22 @@ def evaluate(
         )
         who, given = contender(policy, POLICY, env), dict(opponents) if isinstance(opponents, Mapping) else {}
         others = [opponent_of(who, opponent, given.get(opponent)) for opponent in names]
-        config = in_split(task.evaluation_config, split)
+        task_config = in_split(task.evaluation_config, split)
+        config = with_orders(task_config, [one.source for one in (who, *others)])
+        is_full_set = is_full_set and config == task_config
+        require(cluster is None or config == task_config, "--ray", "left out for a commander of packs", "given")
         policies, ids = policies_of([who, *(one for one in others if one is not who)], config, settings.device)
         settings = settings.of_match(2 * len(match_seeds) * len(names))
         arena = make_arena(config, policies.__getitem__, settings, cluster)
         name, provenance, entries = who.name, who.provenance, entries_of(ids, who, others)
+        playing = {one.name: policies[ids[one.name]] for one in (who, *others)}
     else:
         require(isinstance(policy, str), "policy", "a name in the arena", type(policy).__name__)
         require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
         require(split is None, "split", "absent with an arena, whose config sets it", split)
         name, provenance, ids = policy, UNKNOWN, {key: key for key in (policy, *names)}
         entries = {opponent: SELF if opponent == name else opponent for opponent in names}
+        playing = {}
     match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
     results = play_match(arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink)
     return Evaluation(
@@ -187,6 +198,7 @@ def evaluate(
         versions=versions_of(arena.setup),
         split=arena.config.split,
         met=met_before(provenance, arena.config, entries),
+        commanders={key: one.giver.facts() for key, one in playing.items() if isinstance(one, PackPolicy)},
     )
 
 

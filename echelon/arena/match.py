@@ -14,6 +14,7 @@ import torch
 from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, StepSink
 from echelon.arena.config import ArenaConfig, check_settings
+from echelon.arena.pack_commanders import with_orders
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import one_seed, whole_within
 from echelon.env.outcome import STATS, Winner, stat_names
@@ -330,7 +331,7 @@ def named_match(
     """
     check_settings(settings)
     commanders = resolve(x), resolve(y)
-    env = common_env(commanders) if env is None else env
+    env = with_orders(common_env(commanders) if env is None else env, commanders)
     x_policy, y_policy = (commander.policy(env, settings.device) for commander in commanders)
     x_id, y_id = (commander.id for commander in commanders)
     if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):

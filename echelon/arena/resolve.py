@@ -187,6 +187,8 @@ def check_opponents(config: TrainConfig, device: torch.device) -> None:
         try:
             commander = resolve(name)
             may = config.allow_test or not held_out(name, commander.id)
+            limit = "others than commanders of packs, whose orders a training does not carry out"
+            require(not commander.gives_orders, "opponents of a training", limit, name)
             require(may, "opponents of a training", JUDGES, f"{name}, whose weights are of that population")
             commander.policy(config.env, device)
         except UnknownNameError as error:

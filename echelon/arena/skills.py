@@ -13,6 +13,7 @@ from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
 from echelon.arena.config import ArenaConfig, Precision, definite_precision
 from echelon.arena.evaluate import versions_of
 from echelon.arena.match import battle_seeds, win_rate_interval
+from echelon.arena.pack_commanders import with_orders
 from echelon.arena.resolve import LINE, POLICY, contender, place_of
 from echelon.env.arguments import whole_within
 from echelon.env.outcome import Winner
@@ -157,6 +158,7 @@ def play_piece(piece: Piece, policy: Any, seeds: Sequence[int], settings: ArenaC
     """Play a piece with a policy, given as in `skill_profile`, on each of `seeds`."""
     config, name = piece.scenario.config, f"{LINE}:{piece.name}" if policy == LINE else policy
     contenders = {POLICY: contender(name), OTHER: contender(piece.opponent)}
+    config = with_orders(config, [one.source for one in contenders.values()])
     policies = {key: one.policy(config, settings.device) for key, one in contenders.items()}
     arena = BatchArena(config, policies.__getitem__, replace(settings, batch=min(settings.batch, len(seeds))))
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)

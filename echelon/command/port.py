@@ -14,19 +14,19 @@ from echelon.env.observation.layout import GROUPS
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.commanders import GROUP, CommandersView
 
-PORTS = ("stdio", "ws", "human")
+PORTS = ("stdio", "ws", "human", "llm")
 """Who commands packs from outside."""
 
 
 def named_over(port: str, mechs: str) -> str:
-    """The name of a team that one of `PORTS` commands and `mechs` plays."""
+    """The name of a team that one of `PORTS`, or one with the name of a model behind it, commands and `mechs` plays."""
     return f"{port} over {mechs}"
 
 
 def mechs_of(name: str) -> str:
     """What plays the mechs of a team of a name, whoever commands it."""
-    port, separator, mechs = name.partition(" over ")
-    return mechs if separator and port in PORTS else name
+    port, separator, mechs = name.rpartition(" over ")
+    return mechs if separator and port.partition(" ")[0] in PORTS else name
 
 
 class CommandPort:

@@ -11,6 +11,9 @@ from echelon.rules.orders import Discipline, OrderField, OrderKind
 from echelon.sim.model import SimModel
 from echelon.state import State
 
+AT_PLACE = ("move", "attack", "defend", "screen")
+"""Kinds of orders whose place is told in words."""
+FIRE_WORDS = {"free": "", "return": ", returning fire only,", "hold": ", holding fire,"}
 Report = dict[str, Any]
 """One battle as JSON values; `docs/COMMAND.md` has its fields."""
 
@@ -159,9 +162,10 @@ def pack_in_words(pack: Report, zone: list[float]) -> str:
     if order is None:
         return f"{position}, without orders: {mechs}."
     num_heard = sum(mech["heard"] for mech in pack["mechs"])
-    target = f" {order['target']}" if order["target"] else ""
+    target = f" {order['target']}" if order["target"] else f" ({place_of(order)})" if order["kind"] in AT_PLACE else ""
     status = (
-        f"told to {order['kind']}{target} {order['age_s']:g} s ago, which {num_heard} of {pack['alive']} have heard"
+        f"told to {order['kind']}{target}{FIRE_WORDS[order['fire']]} {order['age_s']:g} s ago, "
+        f"which {num_heard} of {pack['alive']} have heard"
     )
     return f"{position}, {status}: {mechs}."
 

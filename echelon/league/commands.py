@@ -11,10 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
+from echelon.arena.evaluate import evaluate as arena_evaluate
 from echelon.arena.resolve import named_checkpoint
+from echelon.command.pack_policy import names_orders
 from echelon.league import log, matchmaking
 from echelon.league.evolution import Evolution, Role
-from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
+from echelon.league.league_arena import LeagueArena, PlayedBatch, match_seed, matches_of
 from echelon.league.mixture import exploitability, nash
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
 from echelon.league.ratings import advantage, bradley_terry, cyclic_share
@@ -116,6 +118,8 @@ def evaluate(
     """
     store = arena.store
     entries = [store.find(name) for name in opponents] if opponents else store.active()
+    if names_orders(checkpoint):
+        return evaluate_commander(arena, checkpoint, entries, seeds, progress)
     digest = store.add_weights(checkpoint)
     names = {entry.id: entry.name for entry in entries if entry.id != digest}
     evaluation = arena.evaluate(
@@ -130,6 +134,17 @@ def evaluate(
         "opponents": {names[entry_id]: answer for entry_id, answer in evaluation.met["opponents"].items()},
     }
     return dataclasses.replace(evaluation, policy=checkpoint, results=results, met=met)
+
+
+def evaluate_commander(
+    arena: LeagueArena, name: str, entries: Sequence[Entry], seeds: int, progress: Progress
+) -> Evaluation:
+    """`evaluate` of a commander of packs, in the battles of the league with orders."""
+    settings = arena.arena.settings
+    how = {key: getattr(settings, key) for key in ("device", "batch", "precision", "compiled", "cuda_graph")}
+    policies = {entry.name: arena.policy(entry.id) for entry in entries}
+    match_seeds = [match_seed(seed) for seed in matchmaking.period_seeds(0, seeds)]
+    return arena_evaluate(name, arena.task, policies, seeds=match_seeds, watch=progress, **how)
 
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from echelon.command.chat_commander import ChatCommander, command_battles
 from echelon.command.reply import MOST_BYTES, Replies
 from echelon.command.session import Pace, Session
 from echelon.datasets.dataset import CommandedGame, DatasetWriter
@@ -306,6 +307,18 @@ class CommandedBattles:
                 print("the battle is over; Ctrl-C ends the program", file=sys.stderr, flush=True)
                 with contextlib.suppress(KeyboardInterrupt):
                     threading.Event().wait()
+
+    def over_model(self, commander: ChatCommander) -> None:
+        """Let a language model command the battles; print the result and the summary of its calls as JSON."""
+        port = self.session.port
+        try:
+            with self.kept_as_data():
+                command_battles(port, commander)
+        finally:
+            commander.close()
+        self.finished_replay()
+        won_by = {winner: port.winners.count(winner) for winner in ("own", "enemy", "nobody")}
+        print(json.dumps({"type": "result", "won_by": won_by, **commander.facts()}, separators=(",", ":")))
 
     def finished_replay(self) -> Replay | None:
         """Return the recorded replay, and write it if a file is given."""

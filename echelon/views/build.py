@@ -320,4 +320,7 @@ def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device, who
         check_evaluation_mode(who, opponent)
         check_comm_dim(who, opponent, config.comm_dim)
         return opponent
-    return resolve(opponent).policy(config, device)
+    commander = resolve(opponent)
+    limit = "one that gives no orders to packs: matches and evaluations carry those out"
+    require(not commander.gives_orders, who, limit, opponent)
+    return commander.policy(config, device)

@@ -12,6 +12,10 @@ from echelon.runtime.files import FileError
 NOT_RUN = {
     "--ray auto": "a Ray cluster: tests/pipelines/test_ray.py",
     "torchrun": "other processes and machines: tests/pipelines/test_torchrun.py",
+    "--blue llm": "a server of a language model: tests/command/test_chat.py",
+    "llm:": "a server of a language model: tests/arena/test_pack_commanders.py",
+    "recorded:": "what such a server answered: tests/arena/test_pack_commanders.py",
+    "echelon mcp": "a client that speaks MCP: tests/serve/test_mcp.py",
     "echelon-arena edit": "a person in a browser: tests/serve/test_edit.py",
     "doctor --measure": "a GPU: tests/env/test_measure.py",
     "benchmarks/ship.py": "it writes into the package: tests/test_ship.py",

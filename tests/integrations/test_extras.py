@@ -8,7 +8,7 @@ import pytest
 
 WITHOUT = """
 import importlib, sys
-for name in ("benchmarl", "gymnasium", "h5py", "minari", "pettingzoo", "stable_baselines3"):
+for name in ("benchmarl", "gymnasium", "h5py", "minari", "openenv", "pettingzoo", "stable_baselines3", "verifiers"):
     sys.modules[name] = None
 import echelon.pipelines.arena, echelon.pipelines.train
 for name in sys.argv[1:]:
@@ -20,8 +20,10 @@ for name in sys.argv[1:]:
 NEEDS = {
     "integrations.benchmarl": "benchmarl",
     "integrations.gymnasium": "gymnasium",
+    "integrations.openenv": "openenv",
     "integrations.pettingzoo": "gymnasium",
     "integrations.sb3": "stable_baselines3",
+    "integrations.verifiers": "verifiers",
     "datasets.minari": "h5py",
 }
 

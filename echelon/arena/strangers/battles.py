@@ -18,9 +18,11 @@ from echelon.agents.tiers import STYLE
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import battle_seeds
+from echelon.arena.pack_commanders import with_orders
 from echelon.arena.resolve import POLICY, TRAINED, Commander, Contender, contender, resolve
 from echelon.arena.skills import SEED as PIECES_SEED
 from echelon.arena.skills import play_piece
+from echelon.command.pack_policy import PackName
 from echelon.env.tasks.strangers import Population, shares_of
 from echelon.env.tasks.task import Task
 from echelon.learn.checkpoint.provenance import weight_hash
@@ -62,7 +64,8 @@ def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, dev
     """
     run = contender(policy, f"policy {number}", env)
     if isinstance(run.source, Commander):
-        return replace(run, repeats=run.source.factory is None or ships(run.name))
+        is_recorded = isinstance(run.source, PackName)
+        return replace(run, repeats=is_recorded or run.source.factory is None or ships(run.name))
     team = replace(run, name=POLICY).checked_policy(config, device)
     weights = run.source.state_dict() if isinstance(run.source, nn.Module) else {}
     return replace(run, id=weight_hash(weights) if weights else run.name, repeats=draws_actions(team))
@@ -149,7 +152,8 @@ class ProtocolArena:
         return Battle(*sides, self.seeds[number])
 
     def _arena(self, roster: int, shared: Mapping[str, SharedTeam]) -> BatchArena:
-        config, runs = self.task.battle(self.split, roster), {run.id: run for run in self.runs}
+        config = with_orders(self.task.battle(self.split, roster), [run.source for run in self.runs])
+        runs = {run.id: run for run in self.runs}
 
         @functools.cache
         def policy(name: str) -> TeamPolicy | SharedTeam:
@@ -164,7 +168,8 @@ class ProtocolArena:
     def _play_piece(self, run: int, name: str, seeds: Sequence[int]) -> tuple[BattleResult, ...]:
         """Play a set piece on some of its seeds."""
         piece = find_piece(name)
-        learner = self.runs[run].policy(piece.scenario.config, self.settings.device)
+        config = with_orders(piece.scenario.config, [self.runs[run].source])
+        learner = self.runs[run].policy(config, self.settings.device)
         result = play_piece(piece, learner, seeds, self.settings)
         if self.on_battles is not None:
             self.on_battles(len(seeds))

@@ -18,6 +18,7 @@ from echelon.arena.match import battle_seeds, outcomes_json
 from echelon.arena.resolve import Contender, place_of, resolve
 from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, cases_of, run_of
 from echelon.arena.strangers.scores import scores_of, table_rows
+from echelon.command.pack_policy import names_orders
 from echelon.env.arguments import whole_within
 from echelon.env.tasks.strangers import JUDGED, Population, Strangers, hash_of_seeds
 from echelon.env.tasks.task import Task, find_task
@@ -128,7 +129,7 @@ def evaluate_strangers(
         "task": task.name,
         "fingerprint": task.fingerprint,
         "split": split,
-        "by_protocol": is_by_protocol(protocol, split, plan),
+        "by_protocol": is_by_protocol(protocol, split, plan, listed),
         **plan,
         "seeds": [placed_seed(seed, split) for seed in arena.seeds],
         "strangers": hashes_of(protocol.splits[split]),
@@ -160,13 +161,15 @@ def plan_of(protocol: Strangers, battles: int | None, beside: int | None, pieces
     return plan
 
 
-def is_by_protocol(protocol: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
+def is_by_protocol(protocol: Strangers, split: str, plan: Mapping[str, Any], policies: Sequence[Any]) -> bool:
     """Return whether numbers and split are those of the task.
 
-    Set pieces may be skipped for networks that support only one team size; their score is then missing.
+    Set pieces may be skipped for networks that support only one team size; their score is then missing. A commander of
+    packs needs battles with orders, which are not the battles of the task.
     """
     allowed = {"battles": (protocol.battles,), "beside": (protocol.beside,), "pieces": (protocol.pieces, 0)}
-    return split == "test" and all(plan[name] in allowed[name] for name in PLAN)
+    has_orders = any(names_orders(policy) for policy in policies)
+    return split == "test" and not has_orders and all(plan[name] in allowed[name] for name in PLAN)
 
 
 def battles_of(protocol: Strangers, split: Split, plan: Mapping[str, int]) -> int:

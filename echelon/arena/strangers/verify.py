@@ -165,7 +165,7 @@ def verify(
     candidates = policies_of(task_claims, policies, name)
     versions, split = task_claims["versions"], task_claims["split"]
     settings = ArenaConfig(place_of(candidates[0], device), batch, versions["precision"], versions["compiled"])
-    plan = own_plan(task_claims, task, name)
+    plan = own_plan(task_claims, task, candidates, name)
     arena = protocol_arena(task, split, plan, candidates, env, settings, on_battles)
     return verification_of(task_claims, arena, sample, seed, statistical, name)
 
@@ -193,12 +193,12 @@ def task_of(result: Mapping[str, Any], name: str) -> Task:
     return task
 
 
-def own_plan(result: Mapping[str, Any], task: Task, name: str) -> dict[str, int]:
+def own_plan(result: Mapping[str, Any], task: Task, policies: Sequence[Any], name: str) -> dict[str, int]:
     """Return the plan of a record, and check its claim about following the protocol."""
     protocol = strangers_of(task)
     with as_file_error(name):
         plan = plan_of(protocol, *(result[kind] for kind in PLAN))
-    holds = is_by_protocol(protocol, result["split"], plan)
+    holds = is_by_protocol(protocol, result["split"], plan, policies)
     expect(result["by_protocol"] == holds, f"{name}: by_protocol", f"{holds}, by its numbers", result["by_protocol"])
     return plan
 

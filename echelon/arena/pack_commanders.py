@@ -1,0 +1,113 @@
+"""Commanders of packs in matches: policies that give orders beside the actions of their mechs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from echelon.agents.runner import TeamSeat
+from echelon.command.pack_policy import OrderGiver, PackName, PackPolicy, Question, Seat
+from echelon.command.reply import order_row
+from echelon.command.report import Report, reports
+from echelon.env.env import EchelonEnv
+from echelon.env.leaves import Shown
+from echelon.env.observation.layout import GROUPS
+from echelon.rules.config import EnvConfig
+from echelon.rules.orders import CommandConfig
+from echelon.runtime.errors import require
+
+
+class CommandedSeat(NamedTuple):
+    """A team of a batch that a `PackCommander` commands."""
+
+    battle: int
+    side: int
+    """0 for blue, 1 for red."""
+
+
+class PackCommanders:
+    """The commanders of packs in a batch of battles. Use `of` to create it.
+
+    Args:
+        seats: by commander.
+    """
+
+    def __init__(self, seats: Sequence[tuple[OrderGiver, list[CommandedSeat]]]) -> None:
+        self.seats = seats
+        self._first_tick: list[int] = []
+
+    @staticmethod
+    def of(policies: Mapping[str, Any], seats: Mapping[str, Sequence[TeamSeat]], count: int) -> PackCommanders | None:
+        """Those among `policies`; None where there is none.
+
+        Args:
+            seats: by name of a policy the rows of the pool, b and b + `count` for the teams of battle b. Of a team that
+                is shared the commander orders the whole packs.
+        """
+        found = [
+            (policies[name].giver, [CommandedSeat(seat.row % count, seat.row // count) for seat in rows])
+            for name, rows in seats.items()
+            if isinstance(policies[name], PackPolicy)
+        ]
+        return PackCommanders(found) if found else None
+
+    def write(self, env: EchelonEnv, td: Shown, decision: int) -> None:
+        """Write the orders before a decision into `td`. Reads the device where orders are due."""
+        if decision % env.config.command.period:
+            return
+        ticks = [int(tick) for tick in env.state.tick.tolist()]
+        if decision == 0:
+            self._first_tick = ticks
+            for commander, seats in self.seats:
+                commander.begin(seats)
+        played = decision * env.config.rules.decision_repeat
+        # A battle that has ended was reset and goes on as padding.
+        running = [tick == first + played for tick, first in zip(ticks, self._first_tick, strict=True)]
+        told: dict[int, list[Report]] = {}
+        actions = {
+            group: torch.zeros(env.action_spec[group, "action"].shape, dtype=torch.float32, device="cpu")
+            for group in env.command_map
+        }
+        for commander, seats in self.seats:
+            asked, questions = [seat for seat in seats if running[seat.battle]], []
+            for seat in asked:
+                if seat.side not in told:
+                    is_red = [bool(seat.side)] * env.num_envs
+                    told[seat.side] = reports(env.state, env.sim_model, is_red, env.agent_names)
+                questions.append(Question(seat, told[seat.side][seat.battle], team_of(env, seat.side)))
+            for seat, orders in zip(asked, commander.orders(questions), strict=True):
+                action = actions[list(env.command_map)[seat.side]]
+                for order in orders:
+                    _, pack, row = order_row(order, 1, *team_of(env, seat.side))
+                    action[seat.battle, pack, : len(row)] = row
+        for group, action in actions.items():
+            td[group, "action"] = action.to(env.device)
+
+
+def team_of(env: EchelonEnv, side: int) -> Seat:
+    """What a prompt says of the team on a side."""
+    packs = list(env.command_map.values())[side]
+    return Seat(len(packs), env.group_map[GROUPS[1 - side]], env.config.world.size[:2])
+
+
+def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
+    """The battles with what their commanders of packs need: orders, the period of reports, the delay of orders.
+
+    Args:
+        commanders: resolved ones, policies, or anything else, which needs nothing.
+
+    Raises:
+        ConfigError: two of them need a different period or delay.
+    """
+    found = [one.command for one in commanders if isinstance(one, PackName | PackPolicy)]
+    if not found:
+        return config
+    needed = {command for command in found if command is not None} or {CommandConfig()}
+    periods = [f"period {command.period}, delay_s {command.delay_s:g}" for command in needed]
+    require(len(needed) == 1, "period and delay_s", "the same for all commanders of packs of a match", periods)
+    (command,) = needed
+    on = dataclasses.replace(config.command, enabled=True, period=command.period, delay_s=command.delay_s)
+    return dataclasses.replace(config, command=on)

@@ -1,0 +1,231 @@
+"""A language model that commands the packs of many battles: asks, reads replies, falls back, and counts."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from echelon.command.chat_calls import Calls, facts_of
+from echelon.command.chat_client import Answer, ChatClient, ModelSettings, Prompt
+from echelon.command.chat_prompt import key_of, prompt_of, reply_schema, report_text, system_text
+from echelon.command.pack_policy import Orders, Question, Seat
+from echelon.command.port import CommandPort
+from echelon.command.reply import order_row, read_reply
+from echelon.env.observation.layout import GROUPS
+from echelon.runtime.errors import ConfigError, cut
+from echelon.runtime.files import FileError
+
+logger = logging.getLogger(__name__)
+UNREADABLE = "unreadable"
+"""Fault of a reply without an object of orders."""
+COUNTED = (
+    *("battles", "calls", "asked", "prompt_tokens", "completion_tokens", "given", "late", "refused", "fallback"),
+)
+"""What is counted. `calls` include those of the record, `asked` are those of the server."""
+LONGEST_REPEATED = 4000
+"""Letters of an earlier reply that a prompt repeats."""
+
+
+@dataclass
+class Talk:
+    """What is remembered of one battle."""
+
+    history: list[tuple[str, str]] = field(default_factory=list)
+    """Earlier reports and replies, the last ones."""
+    refused: list[str] = field(default_factory=list)
+    """Of the last reply, for the next prompt."""
+    wait: int = 0
+    """Decisions until the orders of a late reply are given; 0 for none."""
+    late: Orders = field(default_factory=list)
+
+
+class ChatCommander:
+    """Commands battles by the replies of a language model, or by a record of them.
+
+    Args:
+        settings: the model.
+        calls: the record. A prompt that is in it is not asked again.
+        is_recorded: never ask the server.
+    """
+
+    def __init__(self, settings: ModelSettings, calls: Calls, is_recorded: bool = False) -> None:
+        self.settings, self.calls, self.is_recorded = settings, calls, is_recorded
+        self._client: ChatClient | None = None
+        self._talks: dict[Hashable, Talk] = {}
+        self._told: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        """By name of `COUNTED`."""
+        self.faults: Counter[str] = Counter()
+        """Calls by fault."""
+        self.seconds = 0.0
+        """Latency of all calls together."""
+
+    def begin(self, keys: Iterable[Hashable]) -> None:
+        """Forget what is remembered of these battles, which begin."""
+        for key in keys:
+            self._talks[key] = Talk()
+            self.counts["battles"] += 1
+
+    def orders(self, questions: Sequence[Question]) -> list[Orders]:
+        """The orders that are given now, for each question; all accepted.
+
+        Raises:
+            FileError: a prompt is not in the record, and the server must not be asked.
+        """
+        given: list[Orders] = [[] for _ in questions]
+        asked: list[tuple[int, str, Prompt]] = []
+        for index, question in enumerate(questions):
+            talk = self._talks.setdefault(question.key, Talk())
+            if talk.wait:
+                talk.wait -= 1
+                if not talk.wait:
+                    given[index], talk.late = talk.late, []
+                    self._count_given(given[index], is_late=True)
+                continue
+            text = report_text(question.report, self.settings, talk.refused)
+            asked.append((index, text, prompt_of(system_text(question.seat, self.settings.style), talk.history, text)))
+        rows = self._rows_of([(questions[index], prompt) for index, _, prompt in asked])
+        for (index, text, _), row in zip(asked, rows, strict=True):
+            given[index] = self._taken(questions[index], text, row)
+        return given
+
+    def _rows_of(self, asked: Sequence[tuple[Question, Prompt]]) -> list[Mapping[str, Any]]:
+        """The recorded call of each prompt; those that are not recorded are made."""
+        keys = [key_of(prompt) for _, prompt in asked]
+        new = {key: pair for key, pair in zip(keys, asked, strict=True) if key not in self.calls.rows}
+        if new and self.is_recorded:
+            question = next(iter(new.values()))[0]
+            battle, time_s = question.report["battle"], question.report["time_s"]
+            where = self.calls.path.name if self.calls.path else "the record"
+            raise FileError(f"{where}: no reply to the report of battle {battle} at {time_s:g} s: another battle?")
+        if new:
+            if self._client is None:
+                self._client = ChatClient(self.settings)
+            places = list(new.items())
+
+            def keep(index: int, answer: Answer) -> None:
+                key, (question, _) = places[index]
+                self.calls.add(self._row_of(key, question, answer))
+
+            prompts = [prompt for _, (_, prompt) in places]
+            schemas = [reply_schema(question.seat) for _, (question, _) in places]
+            self._client.ask(prompts, schemas, keep)
+            self.counts["asked"] += len(new)
+        return [self.calls.rows[key] for key in keys]
+
+    def _row_of(self, key: str, question: Question, answer: Answer) -> dict[str, Any]:
+        """The row of the record for a call."""
+        fault, detail = answer.fault, answer.detail
+        orders: Orders = []
+        refused: list[str] = []
+        if not fault:
+            try:
+                orders, refused = read_orders(answer.text, question.seat)
+            except ConfigError as error:
+                fault, detail = UNREADABLE, str(error)
+                refused = [detail]
+        if fault and fault not in self._told:
+            self._told.add(fault)
+            logger.warning(
+                "%s: %s: %s; %s is ordered instead", self.settings.model, fault, detail, self.settings.fallback
+            )
+        deadline_s = self.settings.deadline_s
+        late = max(0, math.ceil(answer.latency_s / deadline_s) - 1) if deadline_s and not fault else 0
+        return {
+            **{"prompt": key, "battle": question.report["battle"], "team": question.report["team"]},
+            **{"time_s": question.report["time_s"], "reply": answer.text},
+            **{"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens},
+            **{"latency_s": round(answer.latency_s, 4), "late": late, "fault": fault},
+            **{"orders": orders, "refused": refused},
+        }
+
+    def _taken(self, question: Question, text: str, row: Mapping[str, Any]) -> Orders:
+        """The orders that a call gives now."""
+        talk = self._talks[question.key]
+        self.counts["calls"] += 1
+        for name in ("prompt_tokens", "completion_tokens"):
+            self.counts[name] += row[name]
+        self.seconds += row["latency_s"]
+        self.counts["refused"] += len(row["refused"])
+        talk.refused = list(row["refused"])
+        if self.settings.history:
+            replied = cut(row["reply"], LONGEST_REPEATED) or "{}"
+            talk.history = [*talk.history, (text, replied)][-self.settings.history :]
+        if row["fault"]:
+            self.faults[row["fault"]] += 1
+            self.counts["fallback"] += 1
+            living = [pack["pack"] for pack in question.report["packs"] if pack["alive"]]
+            return [{"pack": pack, "kind": self.settings.fallback} for pack in living]
+        # Not those of the row: a file gives no order that is not checked.
+        orders, _ = read_orders(row["reply"], question.seat)
+        if row["late"]:
+            talk.wait, talk.late = row["late"], orders
+            return []
+        self._count_given(orders, is_late=False)
+        return orders
+
+    def _count_given(self, orders: Orders, is_late: bool) -> None:
+        self.counts["given"] += len(orders)
+        self.counts["late"] += len(orders) if is_late else 0
+
+    def facts(self) -> dict[str, Any]:
+        """JSON values for a result: model, prompt hash, settings, and the summary."""
+        return {**facts_of(self.settings), "summary": self.summary()}
+
+    def summary(self) -> dict[str, Any]:
+        """JSON values: what calls were made and what became of the orders. Tokens and seconds per battle are means."""
+        battles = max(self.counts["battles"], 1)
+        tokens = self.counts["prompt_tokens"] + self.counts["completion_tokens"]
+        return {
+            **{name: self.counts[name] for name in COUNTED},
+            "faults": dict(sorted(self.faults.items())),
+            "tokens_per_battle": round(tokens / battles, 1),
+            "seconds_per_battle": round(self.seconds / battles, 3),
+        }
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def read_orders(text: str, seat: Seat) -> tuple[Orders, list[str]]:
+    """The accepted orders of a reply, and one line for each that is refused.
+
+    Raises:
+        ConfigError: the reply has no object of orders.
+    """
+    message, refused = read_reply(text, ("orders",))
+    accepted: Orders = []
+    for number, order in enumerate(message["orders"]):
+        try:
+            order_row(order, 1, seat.packs, seat.enemies, seat.size)
+        except ConfigError as error:
+            refused.append(f"order {number}: {error}")
+        else:
+            accepted.append({key: value for key, value in order.items() if key != "battle"})
+    return accepted, refused
+
+
+def seat_of(port: CommandPort, battle: int) -> Seat:
+    """What a prompt says of a battle of a port."""
+    env, enemy = port.view.env, GROUPS[0] if port.is_red[battle] else GROUPS[1]
+    return Seat(port.num_packs, env.group_map[enemy], port.view.config.world.size[:2])
+
+
+def command_battles(port: CommandPort, commander: ChatCommander) -> None:
+    """Command the first battle in each place of a port until it has ended."""
+    battles = range(len(port.ended))
+    commander.begin(battles)
+    while not all(port.ended):
+        reports = [report for report in port.reports() if not port.ended[report["battle"]]]
+        questions = [Question(report["battle"], report, seat_of(port, report["battle"])) for report in reports]
+        for question, orders in zip(questions, commander.orders(questions), strict=True):
+            refused = port.order([{**order, "battle": question.key} for order in orders])
+            assert not refused, refused
+        port.step()

@@ -1,0 +1,81 @@
+"""Commanders `llm:FILE` and `recorded:FILE`: a language model over the packs of a team, and what plays its mechs.
+
+Importing this module registers them in `echelon.agents.names`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from echelon.agents.names import register_resolver, resolve
+from echelon.command.chat_calls import Calls, facts_of
+from echelon.command.chat_client import ModelSettings, settings_of
+from echelon.command.chat_commander import ChatCommander
+from echelon.command.pack_policy import MECHS, PackName, require_mechs
+from echelon.rules.orders import CommandConfig
+from echelon.runtime.files import FileError, as_file_error, parse_json, read_file
+from echelon.runtime.json_checks import OBJECT
+
+LLM, RECORDED = "llm", "recorded"
+"""Prefixes of names: a server is asked for what is not recorded; it is never asked."""
+OF_BATTLES = ("mechs", "period", "delay_s")
+"""Fields of a commander's file that are none of `ModelSettings`."""
+MOST_FILE = 1 << 20
+
+
+@dataclass(frozen=True)
+class ChatName(PackName):
+    """A resolved `llm:FILE` or `recorded:FILE`."""
+
+    settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
+    calls: Path | None = None
+    """The record of its calls."""
+
+    @property
+    def id(self) -> str:
+        """Names the model, the hash of its prompt, the settings of the server, and what plays the mechs."""
+        facts = facts_of(self.settings)
+        # The hash of the prompt stands for its style.
+        told = {name: value for name, value in facts["settings"].items() if name not in ("style", "model")}
+        assert self.command is not None
+        told |= {"period": self.command.period, "delay_s": self.command.delay_s}
+        values = ", ".join(f"{name} {value}" for name, value in told.items())
+        return f"{LLM} {self.settings.model} over {self.mechs}, prompt {facts['prompt_hash']}, {values}"
+
+    @functools.cached_property
+    def giver(self) -> ChatCommander:  # type: ignore[override]
+        """Asks the server, or the record. One for all battles."""
+        return ChatCommander(self.settings, Calls(self.calls, self.settings), self.name.startswith(f"{RECORDED}:"))
+
+
+def resolve_chat(name: str) -> ChatName:
+    """The commander of `llm:FILE` or `recorded:FILE`.
+
+    FILE is a JSON object of the fields of `ModelSettings`, and `mechs`, `period` and `delay_s`. The record of calls is
+    beside it: `FILE` with the suffix `.calls.jsonl`.
+
+    Raises:
+        FileError: there is no such file, a field is unknown or out of its limits, or the record is missing.
+    """
+    path = Path(name.partition(":")[2])
+    fields = parse_json(path.name, read_file(path, MOST_FILE))
+    OBJECT(path.name, fields)
+    with as_file_error(path.name):
+        settings = settings_of({key: value for key, value in fields.items() if key not in OF_BATTLES})
+        settings.require_server()
+        mechs, default = fields.get("mechs", MECHS), CommandConfig()
+        period, delay_s = fields.get("period", default.period), fields.get("delay_s", default.delay_s)
+        command = CommandConfig(enabled=True, period=period, delay_s=delay_s)
+        require_mechs(mechs)
+    calls = path.with_name(f"{path.stem}.calls.jsonl")
+    if name.startswith(f"{RECORDED}:") and not calls.is_file():
+        raise FileError(f"{calls}: expected the record of the calls of {path.name}, found none")
+    # Nothing is known of what the model has met in its training, as of a commander with a factory.
+    return ChatName(name, None, resolve(mechs).policy, mechs, command, settings, calls)  # type: ignore[arg-type]
+
+
+register_resolver(LLM, f"{LLM}:FILE", resolve_chat)
+register_resolver(RECORDED, f"{RECORDED}:FILE", resolve_chat)

@@ -1,0 +1,106 @@
+"""Commanders `orders:SCRIPT`: a script gives orders to packs, to stand beside language models in a table.
+
+Importing this module registers them in `echelon.agents.names`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.agents.names import register_resolver, resolve
+from echelon.command.pack_policy import MECHS, Orders, PackName, Question, require_mechs
+from echelon.command.reply import FIRE_NAMES, KIND_NAMES, NEED_PLACE
+from echelon.runtime.errors import require
+
+PREFIX = "orders"
+GATHER_S = 8.0
+"""How long `gather` holds the packs together."""
+
+
+def none(question: Question) -> Orders:
+    """No order: mechs play as without a commander."""
+    return []
+
+
+def hold(question: Question) -> Orders:
+    """All packs hold where they are, all the time."""
+    return to_all(question, "hold")
+
+
+def gather(question: Question) -> Orders:
+    """All packs hold for `GATHER_S`, then fight without orders."""
+    return to_all(question, "hold" if question.report["time_s"] < GATHER_S else "free")
+
+
+def chance(question: Question) -> Orders:
+    """A random order to each pack. It follows from what the report tells, so that a battle repeats."""
+    report, seat = question.report, question.seat
+    places = [pack["place"] for pack in report["packs"]]
+    draw = random.Random(f"{report['team']} {report['time_s']} {places} {report['zone']}")
+    orders: Orders = []
+    for pack in range(seat.packs):
+        kind = draw.choice(KIND_NAMES)
+        order: dict[str, Any] = {"pack": pack, "kind": kind, "fire": draw.choice(FIRE_NAMES)}
+        if kind in (*NEED_PLACE, "attack"):
+            order["place"] = [round(draw.uniform(0, side), 1) for side in seat.size]
+        orders.append(order)
+    return orders
+
+
+def to_all(question: Question, kind: str) -> Orders:
+    return [{"pack": pack, "kind": kind} for pack in range(question.seat.packs)]
+
+
+SCRIPTS: dict[str, Callable[[Question], Orders]] = {"none": none, "hold": hold, "gather": gather, "random": chance}
+
+
+class ScriptedOrders:
+    """Gives the orders of a script.
+
+    Args:
+        script: one of `SCRIPTS`.
+    """
+
+    def __init__(self, script: str) -> None:
+        self.script, self.given, self.battles = script, 0, 0
+
+    def begin(self, keys: Iterable[Hashable]) -> None:
+        """Battles begin: a script remembers nothing of them."""
+        self.battles += len(list(keys))
+
+    def orders(self, questions: Sequence[Question]) -> list[Orders]:
+        """The orders of the script."""
+        given = [SCRIPTS[self.script](question) for question in questions]
+        self.given += sum(map(len, given))
+        return given
+
+    def facts(self) -> dict[str, Any]:
+        """The script, and a summary."""
+        return {"script": self.script, "summary": {"battles": self.battles, "given": self.given}}
+
+
+@dataclass(frozen=True)
+class ScriptName(PackName):
+    """A resolved `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
+
+    script: str = "none"
+
+    @property
+    def giver(self) -> ScriptedOrders:
+        return ScriptedOrders(self.script)
+
+
+def resolve_script(name: str) -> ScriptName:
+    """The commander of `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
+    script, _, mechs = name.partition(":")[2].partition("/")
+    require(script in SCRIPTS, f"{PREFIX}:SCRIPT", f"one of {', '.join(SCRIPTS)}", script)
+    mechs = mechs or MECHS
+    require_mechs(mechs)
+    full_name = f"{PREFIX}:{script}/{mechs}"
+    return ScriptName(full_name, None, resolve(mechs).policy, mechs, None, script)  # type: ignore[arg-type]
+
+
+register_resolver(PREFIX, f"{PREFIX}:SCRIPT[/MECHS]", resolve_script)

@@ -1,0 +1,186 @@
+"""An MCP server at which a language model commands battles: tools to play them, resources for rules and schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from echelon.arena.ordered_battle import OrderedBattle
+from echelon.command.chat_prompt import INSTRUCTIONS, reply_schema
+from echelon.command.pack_policy import MECHS
+from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError
+from echelon.runtime.version import VERSION
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+MOST_BATTLES = 64
+"""That are kept at a time."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class McpBattles:
+    """The battles of a server, by number. The methods are its tools: a client reads their docstrings.
+
+    Args:
+        folder: where replays are written; None for none.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.battles: dict[int, OrderedBattle] = {}
+        self._number = 0
+        self._playing = threading.Lock()
+
+    @contextmanager
+    def _one(self, battle: int) -> Iterator[OrderedBattle]:
+        """A battle, for one caller at a time."""
+        with self._playing:
+            known = ", ".join(map(str, self.battles)) or "none: call start_battle"
+            require(battle in self.battles, "battle", f"one of {known}", battle)
+            yield self.battles[battle]
+
+    def _add(self, battle: OrderedBattle) -> int:
+        limit = f"at most {MOST_BATTLES}: call end_battle"
+        require(len(self.battles) < MOST_BATTLES, "battles", limit, len(self.battles))
+        self._number += 1
+        self.battles[self._number] = battle
+        return self._number
+
+    def start_battle(
+        self,
+        env: Literal["small", "standard", "large"] = "small",
+        side: Literal["blue", "red"] = "blue",
+        mechs: str = MECHS,
+        opponent: str = MECHS,
+        seed: int = 0,
+        period: int = 8,
+    ) -> dict[str, Any]:
+        """Start a battle. env: small is 5v5 with one pack, standard 10v10 with two. mechs plays your mechs and opponent
+        the enemy's: heuristic:easy, heuristic:normal, heuristic:hard or trained:quick. period: decisions of 0.25 s
+        between two reports. Returns the number of the battle and how it begins."""
+        config = ENV_PRESETS[env]()
+        config = dataclasses.replace(config, command=dataclasses.replace(config.command, period=period))
+        with self._playing:
+            played = OrderedBattle(config, side, mechs, opponent, seed, records=self.folder is not None)
+            number = self._add(played)
+        return {"battle": number, "packs": played.seat.packs, "report": played.words()}
+
+    def report(self, battle: int, form: Literal["words", "numbers"] = "words") -> dict[str, Any]:
+        """Report how a battle stands, in words or in numbers."""
+        with self._one(battle) as played:
+            return {"report": played.words() if form == "words" else played.report()}
+
+    def order(self, battle: int, orders: list[dict[str, Any]]) -> dict[str, Any]:
+        """Give orders in the step to come, such as [{"pack": 0, "kind": "move", "place": [20, 20]}]; see the resource
+        echelon://schema. Returns a line for each order that was refused."""
+        with self._one(battle) as played:
+            return {"refused": played.order(orders)}
+
+    def step(self, battle: int, steps: int = 1) -> dict[str, Any]:
+        """Play on for so many steps, at most to the end of the battle. Returns who won, own, enemy or nobody, or null
+        and the next report."""
+        with self._one(battle) as played:
+            played.step(steps)
+            return {"won_by": played.winner, "report": None if played.winner else played.words()}
+
+    def whatif(self, battle: int, orders: list[dict[str, Any]] | None = None, branches: int = 16) -> dict[str, Any]:
+        """Estimate how often you win from here, by playing copies of the battle to their end: with these orders given
+        now and none later. The battle itself does not change. Returns value with low and high, its 95 % interval."""
+        with self._one(battle) as played:
+            return played.whatif(orders or [], branches)
+
+    def fork(self, battle: int) -> dict[str, Any]:
+        """Copy a battle as it stands, to play the copy otherwise. Returns the number of the copy."""
+        with self._one(battle) as played:
+            return {"battle": self._add(played.fork())}
+
+    def export_replay(self, battle: int) -> dict[str, Any]:
+        """Write a battle that has ended as a replay. Returns its path, for echelon-arena watch."""
+        with self._one(battle) as played:
+            require(self.folder is not None, "--replays", "given to the server for replays", None)
+            require(played.winner is not None, "battle", "one that has ended, for a replay", "one in progress")
+            assert self.folder is not None
+            # The name holds nothing that the client wrote.
+            path = self.folder / f"battle_{battle}.echelon"
+            played.save_replay(path)
+            return {"path": str(path)}
+
+    def end_battle(self, battle: int) -> dict[str, Any]:
+        """Forget a battle."""
+        with self._one(battle):
+            del self.battles[battle]
+            return {"battles": list(self.battles)}
+
+
+TOOLS = ("start_battle", "report", "order", "step", "whatif", "fork", "export_replay", "end_battle")
+
+
+def mcp_server(folder: Path | None = None) -> MCPServer:
+    """The server; `run` of it serves stdin and stdout.
+
+    Args:
+        folder: where replays are written; None for none.
+
+    Raises:
+        ModuleNotFoundError: the package `mcp` is missing.
+    """
+    try:
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+    except ModuleNotFoundError as error:
+        message = f"echelon mcp needs {error.name}, which is not installed: pip install 'echelon-marl[mcp]'"
+        raise ModuleNotFoundError(message, name=error.name) from None
+
+    def anticipated(tool: Function) -> Function:
+        """A tool whose refusals reach the client as their one line."""
+
+        @functools.wraps(tool)
+        def called(**arguments: Any) -> Any:
+            try:
+                return tool(**arguments)
+            except (ConfigError, FileError) as error:
+                raise ToolError(str(error)) from None
+
+        return called  # type: ignore[return-value]
+
+    server = MCPServer("echelon", instructions=INSTRUCTIONS, version=VERSION, log_level="WARNING")
+    battles = McpBattles(folder)
+    for name in TOOLS:
+        server.add_tool(anticipated(getattr(battles, name)), name=name, structured_output=True)
+    server.resource("echelon://rules", mime_type="text/plain", description="What a commander may do")(rules_text)
+    server.resource("echelon://schema/{packs}", mime_type="application/json", description="JSON schema of orders")(
+        schema_text
+    )
+    return server
+
+
+def rules_text() -> str:
+    """The rules that a commander needs."""
+    lines = [INSTRUCTIONS]
+    for name, preset in ENV_PRESETS.items():
+        config = preset()
+        rules, (east, north) = config.rules, config.world.size[:2]
+        lines.append(
+            f"{name}: {len(config.blue)} against {len(config.red)} mechs on {east} by {north} metres. "
+            f"{rules.zone_score_to_win_s:g} s of the zone win; the battle ends at {rules.max_episode_s:g} s."
+        )
+    return "\n".join(lines)
+
+
+def schema_text(packs: str) -> str:
+    """JSON schema of the orders to so many packs; the enemies are those that a report names."""
+    from echelon.command.pack_policy import Seat
+
+    require(packs.isascii() and packs.isdigit() and 1 <= len(packs) <= 2, "packs", "a number from 1 to 99", packs)
+    schema = reply_schema(Seat(int(packs), [], ()))
+    schema["properties"]["orders"]["items"]["properties"]["target"] = {"type": "string"}
+    return json.dumps(schema)

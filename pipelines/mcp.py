@@ -1,0 +1,21 @@
+"""The command of `echelon` that serves battles over MCP."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from echelon.runtime.files import check_writable
+from echelon.serve.mcp_server import mcp_server
+
+
+@dataclass(frozen=True)
+class Mcp:
+    """Serve battles over MCP on stdin and stdout, to be commanded by a language model (docs/LANGUAGE_MODELS.md)."""
+
+    replays: Path | None = None
+    """Folder for the replays that the client exports; none are written without it."""
+
+    def run(self) -> None:
+        if self.replays is not None:
+            check_writable(self.replays / "battle_1.echelon")
+        # The package keeps stdout for the protocol: all else that is printed goes to stderr.
+        mcp_server(self.replays).run("stdio")

@@ -1,0 +1,355 @@
+"""A language model commands: prompts, calls, faults of servers, the record, late replies, the key."""
+
+import dataclasses
+import json
+import logging
+import random
+
+import pytest
+
+pytest.importorskip("openai")
+
+from chat_servers import Raw, chat_server, completion, holds_then_fights, nonsense, slowly, time_of, told
+from serving import small_port
+
+import echelon
+from echelon import CommandConfig, CommandPort, EnvConfig
+from echelon.command.chat_calls import Calls, recorded_settings
+from echelon.command.chat_client import ChatClient, ModelSettings, settings_of
+from echelon.command.chat_commander import ChatCommander, command_battles, read_orders
+from echelon.command.chat_prompt import Seat, key_of, prompt_hash, reply_schema
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+KEY = "sk-very-secret-0123456789"
+SEAT = Seat(2, ["red_0", "red_1"], (40.0, 40.0))
+
+
+def settings(server, **how):
+    fields = {"base_url": server.url, "model": "stand-in", "retries": 0, "timeout_s": 20.0}
+    return ModelSettings(**{**fields, **how})
+
+
+def commanded(server, battles=1, episode_s=4.0, path=None, port=None, is_recorded=False, **how):
+    """The commander of battles that it has commanded to their end, and their port."""
+    chosen = settings(server, **how)
+    port = port or small_port(episode_s, battles=battles, period=4)
+    commander = ChatCommander(chosen, Calls(path, chosen), is_recorded)
+    try:
+        command_battles(port, commander)
+    finally:
+        commander.close()
+    return commander, port
+
+
+def test_orders_of_a_model_reach_the_packs():
+    seen = []
+    with chat_server(holds_then_fights) as server:
+        port = small_port(3.0, period=4)
+        step = port.step
+
+        def spied():
+            ended = step()
+            seen.append(port.reports()[0]["packs"][0]["order"])
+            return ended
+
+        port.step = spied
+        commander, _ = commanded(server, port=port)
+    assert seen[0]["kind"] == "hold" and seen[0]["age_s"] == 1.0
+    summary = commander.summary()
+    assert summary["calls"] == summary["asked"] == summary["given"] == len(server.requests) == 3
+    assert (summary["tokens_per_battle"], summary["late"], summary["faults"]) == (330.0, 0, {})
+
+
+def test_prompt_has_instructions_history_and_refused_orders():
+    replies = iter(['{"orders": [{"pack": 7, "kind": "hold"}]}', "{}", "{}", "{}"])
+    with chat_server(lambda request: next(replies)) as server:
+        commander, _ = commanded(server, history=1, style="Be bold.")
+    first, second, third, _ = server.requests
+    assert [message["role"] for message in first["messages"]] == ["system", "user"]
+    assert "screen: stand in front" in first["messages"][0]["content"]
+    assert first["messages"][0]["content"].endswith("Be bold.")
+    assert [message["role"] for message in third["messages"]] == ["system", "user", "assistant", "user"]
+    assert "Of your last reply was refused: order 0: order.pack must be 0..0, got 7" in told(second)
+    assert "refused" not in told(third) and commander.summary()["refused"] == 1
+    schema = first["response_format"]["json_schema"]["schema"]["properties"]["orders"]["items"]["properties"]
+    assert schema["pack"]["maximum"] == 0 and schema["target"]["enum"] == [f"red_{n}" for n in range(5)]
+
+
+def test_report_as_json_has_no_place_in_a_batch():
+    with chat_server(lambda request: "{}") as server:
+        commanded(server, report="json", history=0, episode_s=1.0)
+    report = json.loads(told(server.requests[0]).splitlines()[0])
+    assert report["team"] == "blue" and "battle" not in report
+
+
+def test_schema_that_a_server_refuses_is_left_out_from_then_on():
+    def reply(request):
+        return Raw(b'{"error": "no response_format"}', 400) if "response_format" in request else "{}"
+
+    with chat_server(reply) as server:
+        commander, _ = commanded(server)
+    assert ["response_format" in request for request in server.requests] == [True, *[False] * 4]
+    assert commander.summary()["faults"] == {}
+    with chat_server(reply) as server:
+        commander, _ = commanded(server, schema="on")
+    assert commander.summary()["faults"] == {"status 400": 4}
+
+
+FAULTS = {
+    "429": (lambda request: Raw(b'{"error": {"message": "slow down"}}', 429), "status 429"),
+    "500": (lambda request: Raw(b"oops", 500), "status 500"),
+    "html": (lambda request: Raw(b"<html><body>Login</body></html>", 200, "text/html"), "not JSON"),
+    "no choice": (lambda request: Raw(b'{"choices": []}'), "empty"),
+    "null": (lambda request: Raw(completion(None)), "empty"),
+    "blank": (lambda request: "  \n", "empty"),
+    "list": (lambda request: Raw(b"[1, 2]"), "empty"),
+    "deep": (lambda request: Raw(b"[" * 100_000), "not JSON"),
+    "closes": (lambda request: Raw(closes=True), "connection"),
+    "10 MB body": (lambda request: Raw(b" " * 10_000_000), "too long"),
+    "10 MB reply": (lambda request: "x" * 10_000_000, "too long"),
+    "2 MB reply": (lambda request: "x" * 2_000_000, "too long"),
+    "another wish": (nonsense, "unreadable"),
+    "half a surrogate": (lambda request: Raw(completion("?").replace(b"?", b"\\ud800")), "unreadable"),
+}
+
+
+@pytest.mark.parametrize("fallback", ["hold"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_fallback_plays_after_a_fault(name, fallback, caplog):
+    reply, fault = FAULTS[name]
+    with chat_server(reply) as server, caplog.at_level(logging.WARNING, "echelon"):
+        commander, port = commanded(server, fallback=fallback, episode_s=2.0)
+    assert port.ended == [True]
+    summary = commander.summary()
+    assert summary["faults"] == {fault: 2} and summary["fallback"] == 2
+    lines = [record.getMessage() for record in caplog.records if record.name == "echelon.command.chat_commander"]
+    assert len(lines) == 1 and lines[0].startswith(f"stand-in: {fault}: ") and "\n" not in lines[0]
+
+
+def test_server_that_hangs_is_given_up():
+    with chat_server(lambda request: (server.stopped.wait(30) and "{}") or "{}") as server:
+        commander, port = commanded(server, timeout_s=0.3, episode_s=2.0)
+        server.stopped.set()
+    assert port.ended == [True] and commander.summary()["faults"] == {"timeout": 2}
+
+
+def test_server_that_is_not_there_is_a_fault_of_connection():
+    with chat_server(nonsense) as server:
+        chosen = settings(server, timeout_s=5.0)
+    commander = ChatCommander(chosen, Calls(None, chosen))
+    port = small_port(2.0, period=4)
+    command_battles(port, commander)
+    commander.close()
+    assert port.ended == [True] and commander.summary()["faults"] == {"connection": 2}
+
+
+def test_call_is_retried_with_backoff():
+    answers = iter([Raw(b"{}", 429), Raw(b"{}", 503), "{}"])
+    with chat_server(lambda request: next(answers)) as server:
+        commander, _ = commanded(server, retries=2, episode_s=1.0)
+    assert len(server.requests) == 3 and commander.summary()["faults"] == {}
+    assert commander.summary()["seconds_per_battle"] > 0.4
+
+
+@pytest.fixture
+def half_a_second(monkeypatch):
+    """Every call takes 0.5 s, as the client measures it."""
+    timed = ChatClient._timed
+
+    async def fixed(self, *args):
+        return (await timed(self, *args))._replace(latency_s=0.5)
+
+    monkeypatch.setattr(ChatClient, "_timed", fixed)
+
+
+def test_late_reply_is_given_decisions_later_and_counts_as_late(half_a_second):
+    given = []
+    with chat_server(holds_then_fights) as server:
+        port = small_port(5.0, period=4)
+        order = port.order
+        port.order = lambda orders: given.append([one["kind"] for one in orders]) or order(orders)
+        commander, _ = commanded(server, port=port, deadline_s=0.4)
+    assert given == [[], ["hold"], [], ["hold"], []]
+    # Asked at 0, 2 and 4 s: who still thinks about a report is not asked about the next one.
+    assert [time_of(request) for request in server.requests] == [0.0, 2.0, 4.0]
+    assert (commander.summary()["given"], commander.summary()["late"]) == (2, 2)
+
+
+def test_late_orders_wait_for_the_delay_of_orders_too(half_a_second):
+    """An order is on its way for `CommandConfig.delay_s` from when it is given."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=2)
+    rules = dataclasses.replace(config.rules, max_episode_s=4.0)
+    command = CommandConfig(enabled=True, period=4, delay_s=1.0)
+    config = dataclasses.replace(config, rules=rules, command=command)
+    port = CommandPort(echelon.commanders(config, device="cpu", seed=3, side="blue"))
+    told = []
+    step = port.step
+    port.step = lambda: (step(), told.append(port.reports()[0]["packs"][0]))[0]
+    with chat_server(holds_then_fights) as server:
+        commanded(server, port=port, deadline_s=0.4)
+    # Asked at 0 s, given at 1 s, heard at 2 s.
+    assert told[0]["order"] is None and told[1]["order"]["kind"] == "hold"
+    assert [any(mech["heard"] for mech in pack["mechs"]) for pack in told[:3]] == [False, False, True]
+
+
+def test_many_battles_are_asked_side_by_side():
+    config = dataclasses.replace(EnvConfig.small(), map_pool=16)
+    port = small_port(2.0, period=4, config=config, battles=16)
+    with chat_server(slowly(0.2)) as server:
+        commander, _ = commanded(server, port=port, concurrency=8)
+    assert server.most == 8 and all(port.ended) and commander.summary()["calls"] == 32
+
+
+def test_record_resumes_and_replays_without_the_server(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    texts = [f'{{"orders": [{{"pack": 0, "kind": "move", "place": [{n}, 20]}}]}}' for n in range(10)]
+    replies = iter(texts)
+    with chat_server(lambda request: next(replies)) as server:
+        first, port = commanded(server, path=path)
+        hashes = final(port)
+    lines = path.read_text().splitlines()
+    assert len(lines) == 5 and json.loads(lines[0])["prompt_hash"] == prompt_hash(settings(server))
+    row = json.loads(lines[2])
+    assert row["orders"] == [{"pack": 0, "kind": "move", "place": [1, 20]}] and row["time_s"] == 1.0
+    assert row["latency_s"] > 0 and (row["prompt_tokens"], row["late"], row["fault"]) == (100, 0, "")
+
+    replayed, port = commanded(server, path=path, is_recorded=True)
+    assert final(port) == hashes and replayed.summary()["asked"] == 0
+    assert replayed.summary()["given"] == first.summary()["given"] == 4
+
+    # A killed match: two calls are recorded, and a half line.
+    path.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40])
+    replies = iter(texts[2:])
+    with chat_server(lambda request: next(replies)) as again:
+        moved = tmp_path / "moved.jsonl"
+        moved.write_text(path.read_text().replace(server.url, again.url))
+        resumed, port = commanded(again, path=moved)
+    assert len(again.requests) == 2 and final(port) == hashes
+    assert resumed.summary()["calls"] == 4 and resumed.summary()["asked"] == 2
+    with pytest.raises(FileError, match="no reply to the report of battle 0 at 2 s"):
+        commanded(server, path=path, is_recorded=True)
+
+
+def final(port):
+    """What the first battles ended as."""
+    return port.winners, port.view.env.state.mechs.pos.tolist(), port.view.env.state.orders_sent.tolist()
+
+
+def test_record_of_another_model_is_refused(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with chat_server(nonsense) as server:
+        Calls(path, settings(server))
+        assert recorded_settings(path) == settings(server)
+        with pytest.raises(FileError, match=r"calls.jsonl: model must be 'other' as now, got 'stand-in'"):
+            Calls(path, settings(server, model="other"))
+        Calls(path, settings(server, retries=7))
+    path.write_text('{"a": 1}\n')
+    with pytest.raises(FileError, match=r"calls.jsonl: schema must be"):
+        Calls(path, settings(server))
+
+
+def test_api_key_is_sent_and_is_nowhere_else(tmp_path, monkeypatch, caplog, capsys):
+    monkeypatch.setenv("ECHELON_TEST_API_KEY", KEY)
+
+    def reply(request):
+        key = server.headers[-1]["authorization"]
+        match len(server.requests) % 3:
+            case 0:
+                return f"Your header was {key}."
+            case 1:
+                return Raw(json.dumps({"error": {"message": f"bad key {key}"}}).encode(), 401)
+        return Raw(f"<p>{key}</p>".encode())
+
+    path = tmp_path / "calls.jsonl"
+    with chat_server(reply) as server, caplog.at_level(logging.DEBUG):
+        commander, _ = commanded(server, path=path, api_key_env="ECHELON_TEST_API_KEY", episode_s=6.0)
+        settings_text = repr(commander.settings)
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert commander.summary()["faults"] == {"not JSON": 2, "status 401": 2, "unreadable": 2}
+    own = [record.getMessage() for record in caplog.records if record.name.startswith("echelon")]
+    texts = [path.read_text(), json.dumps(commander.facts()), settings_text, "\n".join(own), *capsys.readouterr()]
+    assert all(KEY not in text for text in texts) and "[API key]" in path.read_text()
+    assert all(KEY not in json.dumps(request) for request in server.requests)
+
+
+def test_key_is_not_shown_by_an_error(monkeypatch):
+    with pytest.raises(ConfigError) as raised:
+        ModelSettings(api_key_env=KEY)
+    assert KEY not in str(raised.value) and "not the key itself" in str(raised.value)
+    monkeypatch.delenv("ABSENT_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="an environment variable that is set, got 'ABSENT_API_KEY'"):
+        ChatClient(ModelSettings(base_url="http://localhost:1/v1", model="m", api_key_env="ABSENT_API_KEY"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"base_url": "file:///etc/passwd"}, "base_url must be http"),
+        ({"base_url": "http://me:secret@host/v1"}, "got 'one with a user'"),
+        ({"base_url": "http://host/v1?key=1"}, "base_url must be http"),
+        ({"history": -1}, "ModelSettings.history must be"),
+        ({"temperature": float("nan")}, "ModelSettings.temperature must be"),
+        ({"model": "a\nb"}, "model must be printable"),
+        ({"modell": "a"}, "settings of a language model must be of"),
+        ({"fallback": "flee"}, "ModelSettings.fallback must be one of 'free', 'hold'"),
+    ],
+)
+def test_settings_are_checked(fields, message):
+    with pytest.raises(ConfigError, match=message) as raised:
+        settings_of(fields)
+    assert "secret" not in str(raised.value)
+
+
+def test_prompt_hash_depends_on_style_and_form_alone():
+    one = ModelSettings(model="a")
+    assert prompt_hash(one) == prompt_hash(dataclasses.replace(one, model="b", retries=5))
+    others = ({"style": "x"}, {"report": "json"}, {"history": 1})
+    assert len({prompt_hash(dataclasses.replace(one, **other)) for other in others} | {prompt_hash(one)}) == 4
+    assert key_of([{"role": "user", "content": "a"}]) != key_of([{"role": "user", "content": "b"}])
+
+
+def test_schema_accepts_what_the_port_accepts():
+    """Every value that the schema's limits name is an order."""
+    order = reply_schema(SEAT)["properties"]["orders"]["items"]["properties"]
+    for kind in order["kind"]["enum"]:
+        place = {"place": [0, 40]} if kind in ("move", "defend", "screen", "attack") else {}
+        one = {"pack": order["pack"]["maximum"], "kind": kind, "fire": order["fire"]["enum"][-1], "urgency": 1, **place}
+        assert read_orders(json.dumps({"orders": [one]}), SEAT) == ([one], [])
+
+
+PIECES = (
+    *('{"orders": [', '{"pack": 0, "kind": "hold"}', '{"kind": "move", "place": [20, 20]}', "]}", "[", "]", "{", "}"),
+    *("<think>", "</think>", "```json", "```", '"', "\\", "\n", ",", ":", "null", "NaN", "1e999", "-1", "true"),
+    *('{"orders": []}', '{"kind": "attack", "target": "red_9"}', '"place": [1, 2, 3]', "orders", "\x00", "\ud83e", "é"),
+    *(
+        "9" * 5000,
+        '{"a": ' * 50,
+        "Sorry, I cannot.",
+        '"battle": 63',
+        '"drive": {"mech": "blue_0"}',
+        "&lt;",
+        "../",
+        "$HOME",
+    ),
+)
+
+
+@pytest.mark.long
+def test_2000_random_replies_end_no_battle():
+    chance = random.Random(5)
+
+    def reply(request):
+        text = "".join(chance.choice(PIECES) for _ in range(chance.randrange(1, 12)))
+        return Raw(completion(text))
+
+    # Equal prompts are asked once: battles on many maps are told apart from the first report on.
+    config = dataclasses.replace(EnvConfig.small(), map_pool=64)
+    port = small_port(32.0, period=1, config=config, battles=40)
+    with chat_server(reply) as server:
+        commander, _ = commanded(server, port=port, history=1, fallback="hold")
+    assert all(port.ended)
+    summary = commander.summary()
+    assert summary["asked"] == len(server.requests) >= 2000
+    assert summary["given"] > 100 and summary["refused"] > 100 and summary["faults"]["unreadable"] > 1000
+    assert set(summary["faults"]) <= {"unreadable", "empty"}
