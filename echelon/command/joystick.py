@@ -1,5 +1,6 @@
 """One mech that somebody drives in place of its policy: what is said of it, checked, and the action that it means."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,3 +103,13 @@ def read_joystick(
     is_enemy = target is None or (isinstance(target, str) and target in enemies)
     require(is_enemy, "drive.target", f"one of {', '.join(enemies)}", target)
     return Joystick(battle, mech, **axes, turn=turn, face=face, fire=tuple(fire), vent=vent, target=target)
+
+
+def __getattr__(name: str) -> type[Joystick]:
+    """Return `Joystick` for its old name `Stick`, valid until 2.0."""
+    if name != "Stick":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        "echelon.command.joystick.Stick is Joystick now; the old name works until 2.0", FutureWarning, stacklevel=2
+    )
+    return Joystick

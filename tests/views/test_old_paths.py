@@ -37,3 +37,11 @@ def test_old_name_observed_is_last_observation_with_a_warning(view):
     name = type(env).__name__
     with pytest.warns(FutureWarning, match=rf"{name}\.observed is {name}\.last_observation now; .* until 2\.0"):
         assert (env.observed() == env.last_observation()).all()
+
+
+def test_old_name_stick_is_joystick_with_a_warning():
+    joystick = importlib.import_module("echelon.command.joystick")
+    with pytest.warns(FutureWarning, match=r"joystick\.Stick is Joystick now; the old name works until 2\.0"):
+        assert joystick.Stick is joystick.Joystick
+    with pytest.raises(AttributeError, match="has no attribute 'Stock'"):
+        _ = joystick.Stock
