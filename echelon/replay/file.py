@@ -397,7 +397,7 @@ CLAIMS = "claims"
 """Metadata key of the JSON object that describes the battles."""
 
 
-def save(replay: Replay, path: Path) -> None:
+def save(replay: Replay, path: Path | str) -> None:
     """Write a replay file atomically.
 
     Args:
@@ -421,7 +421,7 @@ def save(replay: Replay, path: Path) -> None:
         "battles": [battle.about for battle in replay.battles],
     }
     # A single entry, because safetensors writes several in arbitrary order.
-    write_whole(path, safetensors.numpy.save(tensors, {CLAIMS: json.dumps(signed(claims))}))
+    write_whole(Path(path), safetensors.numpy.save(tensors, {CLAIMS: json.dumps(signed(claims))}))
 
 
 def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
@@ -440,7 +440,7 @@ def digest(tensors: dict[str, np.ndarray]) -> str:
     return sha256.hexdigest()
 
 
-def read(path: Path) -> Replay:
+def read(path: Path | str) -> Replay:
     """Read a replay and check all of it: first metadata and shapes, then the numbers.
 
     Args:
@@ -452,6 +452,7 @@ def read(path: Path) -> Replay:
     Raises:
         FileError: the file cannot be read, or its content is invalid.
     """
+    path = Path(path)
     name, parsed = path.name, list[tuple[dict[str, Any], list[Sizes]]]()
     # The header is checked before the arrays are read.
     tensors, _ = read_tensors(path, check=lambda header: parsed.append(contents_of(name, header)))

@@ -451,7 +451,7 @@ def clouds_hanging(weapon: WeaponSpec, catalog: Catalog, rules: RulesConfig) -> 
     return -(-hangs // max(rules.substeps(weapon.cooldown_s), 1))
 
 
-def read_catalog(path: Path) -> Catalog:
+def read_catalog(path: Path | str) -> Catalog:
     """Return the newest catalog with the rows and fields that a JSON file adds or changes.
 
     Args:
@@ -462,5 +462,6 @@ def read_catalog(path: Path) -> Catalog:
         FileError: if the file cannot be read or is not JSON.
         ConfigError: if a table, row or field is unknown, has the wrong type or is outside its limits.
     """
+    path = Path(path)
     catalog: Catalog = from_json(Catalog, parse_json(path.name, read_file(path, MAX_JSON_BYTES)), path.name, Catalog())
     return catalog

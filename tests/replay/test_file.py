@@ -57,6 +57,11 @@ def test_round_trip(replay, path):
             assert (one.observations[name] == other.observations[name]).all(), name
 
 
+def test_paths_may_be_strings(replay, path, tmp_path):
+    file.save(replay, str(tmp_path / "copy.echelon"))
+    assert file.read(str(tmp_path / "copy.echelon")).about == file.read(path).about
+
+
 def test_values_are_stored(replay, tmp_path):
     values = replay.battles[0].rewards + 1
     changed = dataclasses.replace(replay, battles=[dataclasses.replace(replay.battles[0], values=values)])

@@ -24,6 +24,10 @@ def changed(**tables):
     return from_json(Catalog, json.loads(json.dumps(tables)), "catalog", Catalog())
 
 
+def test_catalog_path_may_be_a_string():
+    assert read_catalog(str(RAILGUN)) == read_catalog(RAILGUN)
+
+
 def test_catalog_survives_a_signature():
     config = EnvConfig(catalog=read_catalog(RAILGUN))
     told = json.loads(json.dumps(config.signature(), sort_keys=True, allow_nan=False))

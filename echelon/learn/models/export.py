@@ -82,7 +82,11 @@ def quietly() -> Iterator[None]:
 
 
 def export_onnx(
-    policy: ActorCritic, env: EnvConfig, path: Path, actions: Actions = "mean", about: Mapping[str, str] | None = None
+    policy: ActorCritic,
+    env: EnvConfig,
+    path: Path | str,
+    actions: Actions = "mean",
+    about: Mapping[str, str] | None = None,
 ) -> MechStep:
     """Write a policy as an ONNX file.
 
@@ -117,6 +121,6 @@ def export_onnx(
         ) from None
     assert program is not None
     program.model.metadata_props.update(about or {})
-    with atomic_write(path) as temporary:
+    with atomic_write(Path(path)) as temporary:
         program.save(temporary, external_data=False)
     return step
