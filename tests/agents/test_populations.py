@@ -122,7 +122,7 @@ def test_invalid_population_is_rejected(change, message):
 
 def test_task_without_protocol_2_is_rejected():
     plain: Task = echelon.tasks()[echelon.latest("small-5v5")]
-    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be one with protocol 2"):
+    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be a task with protocol 2"):
         plain.battle("test")
     with pytest.raises(ConfigError, match=r"roster must be 0\.\.2, got 3"):
         FAMILY[0].battle("test", 3)

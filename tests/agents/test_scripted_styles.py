@@ -46,7 +46,7 @@ def test_unknown_style_is_rejected():
     {"evaluation": EvalConfig(tiers=("style:jammer",))},
 ])  # fmt: skip
 def test_training_against_a_test_style_requires_allow_test(change):
-    with pytest.raises(ConfigError, match=r"others than the test population's .*unless --allow-test, got 'style:"):
+    with pytest.raises(ConfigError, match=r"none from the test population .*or --allow-test, got 'style:"):
         dataclasses.replace(TrainConfig.quick(), **change)
     assert dataclasses.replace(TrainConfig.quick(), allow_test=True, **change).allow_test
 

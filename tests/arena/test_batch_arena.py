@@ -298,7 +298,7 @@ def test_progress_adds_up_to_the_battles(battles):
 
 
 def test_narrowed_batch_continues_bit_identically(monkeypatch):
-    battles, stepped, begin = round_robin(list(POLICIES), [1, 2]), [], batch_arena.MatchBatch.begin
+    battles, stepped, begin = round_robin(list(POLICIES), [1, 2]), [], batch_arena.MatchBatch.reset_battles
 
     def begun_at_times(batch):
         now = begin(batch)
@@ -306,7 +306,7 @@ def test_narrowed_batch_continues_bit_identically(monkeypatch):
         batch.env.state = batch.env.state.replace(tick=ticks)
         return now
 
-    monkeypatch.setattr(batch_arena.MatchBatch, "begin", begun_at_times)
+    monkeypatch.setattr(batch_arena.MatchBatch, "reset_battles", begun_at_times)
     with monkeypatch.context() as context:
         context.setattr(batch_arena, "can_narrow", lambda batch: False)
         expected = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU)).play(battles).results

@@ -276,4 +276,4 @@ def test_league_on_a_network_file_system_is_warned_of_once(tmp_path, monkeypatch
     assert line.startswith(
         f"{tmp_path}/shared/mine: on a network file system (nfs4), where a database may be corrupted"
     )
-    assert line.endswith("keep it in a local folder, such as " + str(Path.home() / "mine"))
+    assert line.endswith("use a local folder, such as " + str(Path.home() / "mine"))

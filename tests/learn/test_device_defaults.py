@@ -101,7 +101,7 @@ def test_shares_and_minibatches_divide_the_battles():
     assert fit().num_envs == 64
     # A quarter of 64 battles is one per side for each of 8 blocks; 32 blocks would have none.
     assert fit(past_share=0.25, past_blocks=8).num_envs == 64
-    with pytest.raises(ConfigError, match=r"256 battles of standard.* need about 2.56 MB, cuda:0 has 1 MB left"):
+    with pytest.raises(ConfigError, match=r"256 battles of standard.* need about 2.56 MB, cuda:0 has 1 MB free"):
         fit(past_share=0.25, past_blocks=32)
     with pytest.raises(ConfigError, match=r"past_share must be a share of num_envs \(256\)"):
         dataclasses.replace(STANDARD, past_share=0.3)

@@ -34,8 +34,8 @@ def test_train_then_play_then_resume(tmp_path):
     assert f"report      {folder / 'report.html'}" in done.stdout and "mech-s" in done.stdout
     assert '"state":"finished"' in (folder / "report.html").read_text()
     assert len((folder / "metrics.csv").read_text().splitlines()) == 3
-    # Evaluations before and after training, against a tier and the best policy.
-    assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 2 * 2
+    # Evaluations before and after training against a tier, and after it against the best policy.
+    assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 1 + 2
 
     played = run("arena.py", "play", "--blue", str(best), "--red", "heuristic", "--battles", "4", "--json")
     assert played.returncode == 0, played.stderr

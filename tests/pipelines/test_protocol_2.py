@@ -93,7 +93,7 @@ def test_verified_result_is_added_and_shown(home, ask, monkeypatch, capsys):
     commands.main("")
     assert f"valid: {BATTLES} of {BATTLES} battles replayed, which are bit-identical" in capsys.readouterr().out
     add = ("leaderboard", "add", "result.json", "--policy", "policy_1", "--sample", "4", *TABLE)
-    assert "board.json: <first> at tests/strangers-v1; result.json is true: 4 of" in ask(*add, "--name", "<first>")
+    assert "board.json: <first> at tests/strangers-v1; result.json is valid: 4 of" in ask(*add, "--name", "<first>")
     (row,) = read_table(Path("board.json"))
     assert row["runs"][0]["provenance"]["unknown"] == [] and row["verified"]["bit_for_bit"]
     assert "the best" not in ask("leaderboard", "show", *TABLE) == markdown([row]) + "\n"
@@ -126,7 +126,7 @@ BAD = {
     "a report of protocol 1": (("evaluate", "hard", "--task", TASK.name, "--out", "x"), "--protocol must be 2 with"),
     "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be one with protocol 2"),
     "training's split": (("evaluate", "hard", *JUDGE, "--split", "train"), "split must be validation or test"),
-    "nothing to add": (("leaderboard", "add", *TABLE), "a result must be given to add"),
+    "nothing to add": (("leaderboard", "add", *TABLE), "a result must be given with add"),
     "no result": (("leaderboard", "add", "none.json", *TABLE), "none.json: cannot be read"),
     "no table": (("leaderboard", "show", "--table", "result.json"), "result.json.rows is missing"),
 }

@@ -143,7 +143,7 @@ def test_scenario_file_stores_areas(tmp_path):
     ("unit", "said"),
     [
         ({"area": [1, 2, 3]}, r"^it.json.units\[0\]: Unit.area must be x, y, x, y of two corners, got"),
-        ({"area": [8, 8, 4, 12]}, r"^it.json.units\[0\]: Unit.area must be low, high, got"),
+        ({"area": [8, 8, 4, 12]}, r"^it.json.units\[0\]: Unit.area must be lower corner, upper corner, got"),
         (
             {"area": [1, 1, 4, 9], "x": 3, "y": 3},
             r"^it.json.units\[0\]: Unit.x and Unit.y must be absent if area is set",

@@ -120,7 +120,7 @@ class TeamCollector(BaseCollector):
         # An observer runs on the host after each decision, which a CUDA graph does not allow.
         self.cuda_graph = cuda_graph and env.observer is None
         if self.cuda_graph != cuda_graph:
-            logger.warning("collecting without a CUDA graph, because the environment has an observer")
+            logger.warning("collecting without a CUDA graph: the environment has an observer")
         self.total_frames = total_frames
         self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.battles.leaves)
         self._frames = 0

@@ -315,7 +315,7 @@ def test_description_is_json_without_infinities():
     heat = next(leaf for leaf in told["leaves"] if leaf["key"] == ["blue", "observation", "ego"])["columns"]
     assert next(column for column in heat if column["name"] == "jam") == {
         "name": "jam", "unit": "full strength", "low": 0.0, "high": 1.0, "switches": ["ewar"],
-        "meaning": "of the strongest enemy emitter at its position",
+        "meaning": "strength of the strongest enemy ECM at its position",
     }  # fmt: skip
     reward = next(leaf for leaf in told["leaves"] if leaf["key"] == ["red", "reward"])
     assert reward["columns"][0]["low"] is None and reward["kind"] == "reward"
