@@ -19,6 +19,7 @@ from echelon.pipelines.evaluate import Evaluate
 from echelon.pipelines.evolve import Evolve
 from echelon.pipelines.exploit import Exploit
 from echelon.pipelines.export import Trained
+from echelon.pipelines.export_replay import ExportReplay
 from echelon.pipelines.fork import ForkCommand
 from echelon.pipelines.leaderboard import Leaderboard
 from echelon.pipelines.league import Add, Init, List, Retire
@@ -36,6 +37,7 @@ from echelon.runtime.terminal import run
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
     "watch": Watch,
+    "export-replay": ExportReplay,
     "whatif": WhatIfCommand,
     "fork": ForkCommand,
     "maps": DrawMaps,
