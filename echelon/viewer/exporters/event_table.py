@@ -61,12 +61,12 @@ def events(course: Course) -> Iterator[dict[str, Any]]:
 def shots(course: Course) -> Iterator[dict[str, Any]]:
     """Beams, launches and the ends of flights."""
     for row in course.rows("beams"):
-        shot = {"mech": course.name(row["shooter"]), "target": course.name(row["target"])}
+        parties = {"mech": course.name(row["shooter"]), "target": course.name(row["target"])}
         way = cells("{}", place(row, "0")) | cells("to_{}", place(row, "1"))
-        yield {"substep": row["tick"] + 1, "event": "beam", **shot, "weapon": course.weapon(row["weapon"]), **way}
+        yield {"substep": row["tick"] + 1, "event": "beam", **parties, "weapon": course.weapon(row["weapon"]), **way}
     for flight in course.flights():
         row = flight.row
-        shot = {"mech": course.name(row["shooter"]), "weapon": flight.weapon, "flight": flight.number}
+        shot: dict[str, Any] = {"mech": course.name(row["shooter"]), "weapon": flight.weapon, "flight": flight.number}
         launch = {"target": course.name(row["lock"]), **cells("{}", flight.points[0])}
         yield {"substep": flight.start, "event": "launch", **shot, **launch}
         hit = {"target": course.name(row["victim"]), **cells("{}", flight.points[-1])}
