@@ -19,7 +19,11 @@ NOT_RUN = {
     "benchmarks/sweep.py": "it writes docs/SWEEP.md: tests/test_sweep.py",
 }
 """Commands with such words are not run here: what they need, and the test that runs them."""
-NEEDS = {"--format minari": ("minari", "h5py"), "echelon export": ("onnx", "onnxruntime", "onnxscript")}
+NEEDS = {
+    "--format minari": ("minari", "h5py"),
+    "echelon export": ("onnx", "onnxruntime", "onnxscript"),
+    "--to rerun": ("rerun",),
+}
 """Modules without which a command with such words is left out."""
 USUAL = ("FILES.md", "TASKS.md", "DATASETS.md")
 """Pages whose commands take a second; those of others are run by the long tests."""

@@ -8,6 +8,7 @@ import pytest
 from exported import COURSES, small_course
 
 from echelon.replay.battle import POINTS, POS_PER_VOX
+from echelon.runtime.files import FileError
 
 pytestmark = pytest.mark.integrations
 pytest.importorskip("rerun", exc_type=ImportError)
@@ -104,3 +105,15 @@ def test_rerun_finds_no_fault_in_a_recording(tmp_path):
     program = [sys.executable, "-m", "rerun", "rrd", "verify", str(tmp_path / "battle.rrd")]
     ran = subprocess.run(program, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_full_disk_prints_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    from echelon.viewer.exporters import rerun_recording
+
+    def fail(self, **_):
+        raise RuntimeError("File-writer thread shut down prematurely")
+
+    monkeypatch.setattr(rerun_recording.rr.RecordingStream, "flush", fail)
+    with pytest.raises(FileError, match=r"battle.rrd: cannot be written: File-writer thread shut down prematurely"):
+        rerun_recording.write(small_course(), tmp_path / "battle.rrd")
+    assert list(tmp_path.iterdir()) == []

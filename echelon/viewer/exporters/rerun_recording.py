@@ -11,7 +11,7 @@ import rerun as rr
 from echelon.replay.battle import SCORE_PER_S, Condition
 from echelon.replay.file import arrays_of, digest
 from echelon.runtime.errors import one_line
-from echelon.runtime.files import atomic_write
+from echelon.runtime.files import FileError, atomic_write
 from echelon.viewer.exporters.course import TEAM_COLOURS, Course, place
 from echelon.viewer.exporters.ground_mesh import ground_meshes
 from echelon.viewer.topdown import COLOURS
@@ -40,8 +40,10 @@ def write(course: Course, path: Path) -> None:
             log_mechs(course, recording)
             log_shots(course, recording)
             log_events(course, recording)
-        finally:
             recording.flush()
+        except RuntimeError as error:  # What Rerun raises where its thread that writes the file has ended.
+            raise FileError(f"{path}: cannot be written: {error}") from None
+        finally:
             recording.disconnect()
 
 

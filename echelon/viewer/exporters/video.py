@@ -34,7 +34,7 @@ def write(course: Course, path: Path) -> None:
     write_video((np.asarray(framed(plan, course.battle, time)) for time in shown), path, FRAMES_PER_S)
 
 
-def write_video(frames: Iterable[np.ndarray], path: Path, frames_per_s: int = FRAMES_PER_S) -> None:
+def write_video(frames: Iterable[np.ndarray], path: Path | str, frames_per_s: int = FRAMES_PER_S) -> None:
     """Write frames as an MP4 video, such as those of `env.render(mode="rgb_array")`.
 
     A frame of odd width or height is padded by repeating its last column or row. It is never stretched.
@@ -49,7 +49,7 @@ def write_video(frames: Iterable[np.ndarray], path: Path, frames_per_s: int = FR
     """
     require(1 <= frames_per_s <= 240, "frames_per_s", "1..240", frames_per_s)
     shape = None
-    with atomic_write(path) as draft:
+    with atomic_write(Path(path)) as draft:
         try:
             with av.open(str(draft), "w", format="mp4") as container:
                 stream = container.add_stream(CODEC, rate=frames_per_s)
