@@ -34,7 +34,7 @@ def test_csv_holds_every_event_of_the_replay(course, tmp_path):
     expected = {
         **{"beam": count["beams"], "launch": count["flights"], "impact": count["flights"]},
         **{"damage": count["harms"], "death": count["deaths"], "condition": count["conditions"]},
-        **{"smoke": count["clouds"], "smoke_end": count["clouds"], "voxel": count["voxels"], "end": 1},
+        **{"cloud": count["clouds"], "cloud_end": count["clouds"], "voxel": count["voxels"], "end": 1},
     }
     assert Counter(row["event"] for row in rows) == {name: number for name, number in expected.items() if number}
     times = [Decimal(row["seconds"]) for row in rows]

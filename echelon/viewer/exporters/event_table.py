@@ -49,8 +49,8 @@ def events(course: Course) -> Iterator[dict[str, Any]]:
         yield {"substep": row["tick"] + 1, "event": "condition", "mech": course.name(row["mech"]), "detail": condition}
     for row in course.rows("clouds"):
         cloud = {"mech": course.name(row["owner"]), **cells("{}", place(row))}
-        yield {"substep": row["tick"] + 1, "event": "smoke", **cloud}
-        yield {"substep": row["end_tick"] + 1, "event": "smoke_end", **cloud}
+        yield {"substep": row["tick"] + 1, "event": "cloud", **cloud}
+        yield {"substep": row["end_tick"] + 1, "event": "cloud_end", **cloud}
     for row in course.rows("voxels"):
         moment = int(course.moments[row["decision"] + 1])
         voxel = {axis: row[axis] for axis in "xyz"}
