@@ -20,6 +20,7 @@ from echelon.pipelines.evaluate import Evaluate
 from echelon.pipelines.evolve import Evolve
 from echelon.pipelines.exploit import Exploit
 from echelon.pipelines.export import Trained
+from echelon.pipelines.export_replay import ExportReplay
 from echelon.pipelines.fork import ForkCommand
 from echelon.pipelines.import_map import ImportMap
 from echelon.pipelines.leaderboard import Leaderboard
@@ -38,6 +39,7 @@ from echelon.runtime.terminal import run
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
     "watch": Watch,
+    "export-replay": ExportReplay,
     "whatif": WhatIfCommand,
     "fork": ForkCommand,
     "maps": DrawMaps,

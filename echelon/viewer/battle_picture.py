@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -318,7 +319,10 @@ def telling_times(plan: BattlePlan, count: int, span: tuple[float, float] | None
 
 
 GIF_S = 8.0
-GIF_FRAMES_PER_S = 12
+GIF_FRAME_MS = 80
+"""Time between two frames. A GIF stores hundredths of a second, and writers cut the rest."""
+GIF_HOLD_MS = 1500
+"""How long the last frame stays."""
 GIF_SIDE_PX = 450
 GIF_COLOURS = 96
 MARGIN = 12
@@ -344,7 +348,7 @@ def draw_gif(
     """
     plan = BattlePlan(replay, battle, ground, vox_px(replay, side_px))
     begin, end = span or (0.0, plan.length_s)
-    times = np.linspace(begin, end, max(round(seconds * GIF_FRAMES_PER_S), 2)).tolist()
+    times = frame_times(begin, end, seconds)
     frames = [framed(plan, replay.battles[battle], t) for t in drawn(times, len(times))]
     # One palette for all frames, from a sample of them, because palettes that change between frames would flicker.
     samples = frames[:: max(len(frames) // 6, 1)]
@@ -353,10 +357,18 @@ def draw_gif(
         sample.paste(frame, (0, i * frame.height))
     palette = sample.quantize(GIF_COLOURS)
     quantized = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    still_ms = [round(1000 / GIF_FRAMES_PER_S)] * (len(frames) - 1) + [1500]
+    still_ms = [GIF_FRAME_MS] * (len(frames) - 1) + [GIF_HOLD_MS]
     moving: dict[str, Any] = {"save_all": True, "append_images": quantized[1:], "duration": still_ms, "loop": 0}
     with atomic_write(path) as draft:
         quantized[0].save(draft, format="GIF", optimize=False, **moving)
+
+
+def frame_times(begin: float, end: float, seconds: float) -> list[float]:
+    """Moments of the frames of a GIF that shows a part of a battle in `seconds`, in seconds of the battle. The frames
+    are `GIF_FRAME_MS` apart at exactly that speed; the last one shows the end."""
+    count = max(math.ceil(seconds * 1000 / GIF_FRAME_MS - 1e-9), 1)
+    step = GIF_FRAME_MS / 1000 / seconds * (end - begin)
+    return [*(begin + number * step for number in range(count)), end]
 
 
 def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:

@@ -23,7 +23,11 @@ NOT_RUN = {
     "benchmarks/sweep.py": "it writes docs/SWEEP.md: tests/test_sweep.py",
 }
 """Parts of commands that are not run here: what they need, and the test that runs them."""
-NEEDS = {"--format minari": ("minari", "h5py"), "echelon export": ("onnx", "onnxruntime", "onnxscript")}
+NEEDS = {
+    "--format minari": ("minari", "h5py"),
+    "echelon export": ("onnx", "onnxruntime", "onnxscript"),
+    "--to rerun": ("rerun",),
+}
 """Modules that commands with these words need; without them such commands are skipped."""
 USUAL = ("FILES.md", "TASKS.md", "DATASETS.md")
 """Pages whose commands take a second. Commands of other pages run in the long tests."""

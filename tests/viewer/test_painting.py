@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MATERIALS, SIZE, SOLID, ZONE, small_replay
 
-from echelon.viewer.battle_picture import BattlePlan, draw_gif
+from echelon.viewer.battle_picture import GIF_FRAME_MS, BattlePlan, draw_gif
 from echelon.viewer.topdown import TEAM, shade
 
 VOX_PX = 8
@@ -28,7 +28,7 @@ def test_a_gif_moves(tmp_path):
     replay, grounds = small_replay(1)
     draw_gif(replay, 0, grounds[0], tmp_path / "battle.gif", seconds=2)
     with Image.open(tmp_path / "battle.gif") as picture:
-        assert picture.format == "GIF" and picture.n_frames == 24
+        assert picture.format == "GIF" and picture.n_frames == 26
         first = np.asarray(picture.convert("RGB")).astype(int)
         picture.seek(12)
         assert np.abs(np.asarray(picture.convert("RGB")) - first).max() > 60
@@ -45,9 +45,33 @@ def test_a_gif_shows_a_part_of_a_battle_at_a_size(tmp_path):
         return times
 
     draw_gif(replay, 0, grounds[0], tmp_path / "part.gif", 1.0, 240, (2.0, 4.0), drawn)
-    assert asked[0] == 2.0 and asked[-1] == 4.0 and len(asked) == 12
+    assert asked[0] == 2.0 and asked[-1] == 4.0 and len(asked) == 14
     with Image.open(tmp_path / "part.gif") as picture:
-        assert picture.n_frames == 12 and picture.width == SIZE[0] * 10 + 24
+        assert picture.n_frames == 14 and picture.width == SIZE[0] * 10 + 24
+
+
+def shown_ms(path) -> list[int]:
+    """How long each frame of a GIF stays, as a reader finds it."""
+    with Image.open(path) as picture:
+        return [picture.seek(number) or picture.info["duration"] for number in range(picture.n_frames)]
+
+
+@pytest.mark.parametrize("speed", [1.0, 2.0, 0.75])
+def test_a_gif_keeps_the_speed_that_was_asked_for(tmp_path, speed):
+    """A frame stays for as long as the battle took until the next frame, divided by the speed."""
+    replay, grounds = small_replay(1)
+    asked = []
+
+    def drawn(times, count):
+        asked.extend(times)
+        return times
+
+    draw_gif(replay, 0, grounds[0], tmp_path / "battle.gif", 6.0 / speed, 100, (0.0, 6.0), drawn)
+    frames_ms = shown_ms(tmp_path / "battle.gif")
+    assert sum(frames_ms[:-1]) == pytest.approx(6000 / speed, abs=GIF_FRAME_MS)
+    starts_ms = np.cumsum([0, *frames_ms[:-1]])
+    assert starts_ms[:-1] == pytest.approx(np.array(asked[:-1]) * 1000 / speed)
+    assert asked[-1] == 6.0
 
 
 def test_mechs_stand_where_the_replay_says(plan):

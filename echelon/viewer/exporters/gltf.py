@@ -1,0 +1,141 @@
+"""A battle as binary glTF 2.0: terrain and mechs, whose ways are one animation. y is up, a voxel is a metre."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.runtime.errors import one_line
+from echelon.runtime.files import write_whole
+from echelon.runtime.version import VERSION
+from echelon.viewer.exporters.course import TEAM_COLOURS, Course
+from echelon.viewer.exporters.ground_mesh import ground_meshes
+from echelon.viewer.topdown import COLOURS
+
+FLOAT, UINT = 5126, 5125
+ARRAY_BUFFER, ELEMENT_BUFFER = 34962, 34963
+KINDS = {1: "SCALAR", 3: "VEC3", 4: "VEC4"}
+MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
+
+
+class Document:
+    """Collects the JSON and the binary buffer of a glTF file."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.lists: dict[str, list[Any]] = {}
+
+    def add(self, name: str, entry: dict[str, Any]) -> int:
+        """Append an entry to a list of the file; returns its index."""
+        entries = self.lists.setdefault(name, [])
+        entries.append(entry)
+        return len(entries) - 1
+
+    def accessor(self, values: np.ndarray, target: int = 0, bounded: bool = True) -> int:
+        """Store numbers, float32 or uint32; returns the index of their accessor.
+
+        Args:
+            values: `[rows]` or `[rows, 3 or 4]`.
+            target: what a mesh uses them for; 0 for an animation.
+            bounded: store the least and the largest value, which positions and times of animations need.
+        """
+        data = np.ascontiguousarray(values)
+        view = {"buffer": 0, "byteOffset": len(self.buffer), "byteLength": data.nbytes}
+        self.buffer += data.tobytes()
+        columns = data.reshape(len(data), -1)
+        kind = UINT if data.dtype == np.uint32 else FLOAT
+        entry = {
+            "bufferView": self.add("bufferViews", view | ({"target": target} if target else {})),
+            "componentType": kind,
+            "count": len(data),
+            "type": KINDS[columns.shape[1]],
+        }
+        if bounded:
+            entry |= {"min": columns.min(0).tolist(), "max": columns.max(0).tolist()}
+        return self.add("accessors", entry)
+
+    def mesh(self, name: str, corners: np.ndarray, triangles: np.ndarray, rgb: tuple[int, int, int]) -> int:
+        """Store a mesh of one colour, sRGB 0..255; returns its index."""
+        linear = [*((np.array(rgb) / 255) ** 2.2).tolist(), 1.0]
+        surface = {"baseColorFactor": linear, "metallicFactor": 0.0, "roughnessFactor": 0.9}
+        primitive = {
+            "attributes": {"POSITION": self.accessor(upright(corners), ARRAY_BUFFER)},
+            "indices": self.accessor(triangles.reshape(-1).astype(np.uint32), ELEMENT_BUFFER),
+            "material": self.add("materials", {"name": name, "pbrMetallicRoughness": surface}),
+        }
+        return self.add("meshes", {"name": name, "primitives": [primitive]})
+
+    def as_bytes(self, extras: dict[str, Any]) -> bytes:
+        """The file: a header, the JSON and the buffer."""
+        asset = {"version": "2.0", "generator": f"Echelon {VERSION}", "extras": extras}
+        lists = self.lists | {"buffers": [{"byteLength": len(self.buffer)}]}
+        text = json.dumps({"asset": asset, "scene": 0, **lists}, separators=(",", ":")).encode()
+        chunks = ((JSON_CHUNK, text + b" " * (-len(text) % 4)), (BINARY_CHUNK, bytes(self.buffer)))
+        body = b"".join(struct.pack("<II", len(data), kind) + data for kind, data in chunks)
+        return struct.pack("<III", MAGIC, 2, 12 + len(body)) + body
+
+
+def write(course: Course, path: Path) -> None:
+    """Write the ground as the battle began and the ways of all mechs. Shots and broken voxels are left out.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    document = Document()
+    nodes = []
+    for material, corners, triangles in ground_meshes(course.ground):
+        name = course.about["materials"][material]
+        nodes.append(
+            document.add("nodes", {"name": name, "mesh": document.mesh(name, corners, triangles, COLOURS[name])})
+        )
+    boxes = {team: document.mesh(team, *mech_box(), rgb) for team, rgb in TEAM_COLOURS.items()}
+    animation: dict[str, list[Any]] = {"channels": [], "samplers": []}
+    # One time for each moment, as the nearest float32 of its exact value.
+    times = document.accessor(np.array([float(course.seconds(k)) for k in course.moments], np.float32))
+    for n, mech in enumerate(course.mechs):
+        node: dict[str, Any] = {"name": f"{course.name(n)} {mech['hull']}", "mesh": boxes[mech["team"]]}
+        moving = mech_tracks(course, n)
+        nodes.append(document.add("nodes", node | {name: values[0].tolist() for name, values, _ in moving}))
+        for name, values, interpolation in moving:
+            output = document.accessor(values, bounded=False)
+            animation["samplers"].append({"input": times, "output": output, "interpolation": interpolation})
+            target = {"node": nodes[-1], "path": name}
+            animation["channels"].append({"sampler": len(animation["samplers"]) - 1, "target": target})
+    document.add("scenes", {"nodes": nodes})
+    document.add("animations", {"name": "battle", **animation})
+    about = course.battle.about
+    extras = {"blue": one_line(about["blue"]), "red": one_line(about["red"]), "outcome": course.outcome()}
+    write_whole(path, document.as_bytes(extras))
+
+
+def mech_tracks(course: Course, n: int) -> list[tuple[str, np.ndarray, str]]:
+    """The animated values of a mech, `[T + 1, 3 or 4]` float32: its place, its rotation as a quaternion x, y, z, w, and
+    its size, which is 0 after its death."""
+    half = course.yaws[:, n] / 2
+    zeros = np.zeros_like(half)
+    rotation = np.stack((zeros, np.sin(half), zeros, np.cos(half)), -1).astype(np.float32)
+    x, y, z = course.mechs[n]["size"]
+    size = np.array((x, z, y), np.float32) * course.alive[:, n, None]
+    return [
+        ("translation", upright(course.positions[:, n]), "LINEAR"),
+        ("rotation", rotation, "LINEAR"),
+        ("scale", size.astype(np.float32), "STEP"),
+    ]
+
+
+def mech_box() -> tuple[np.ndarray, np.ndarray]:
+    """Corners and triangles of a cube of size 1 around the origin, with a smaller one ahead, at +x."""
+    _, corners, triangles = next(ground_meshes(np.array([[[0]], [[1]]], np.uint8)))
+    body = corners - np.array((0.5, 0.5, 1.5), np.float32)
+    nose = body * 0.3 + np.array((0.6, 0.0, 0.15), np.float32)
+    return np.concatenate((body, nose)).astype(np.float32), np.concatenate((triangles, triangles + len(body)))
+
+
+def upright(positions: np.ndarray) -> np.ndarray:
+    """Positions `[..., 3]` x, y, z with z up as float32 with y up: x, z, -y."""
+    x, y, z = np.moveaxis(np.asarray(positions, np.float32), -1, 0)
+    return np.stack((x, z, 0.0 - y), -1)
