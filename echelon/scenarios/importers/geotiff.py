@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from echelon.scenarios.importers.heightmap import expect_cells, expect_finite
 
 SCALE, TRANSFORM, NODATA, METADATA = 33550, 34264, 42113, 42112
 """Numbers of tags: ModelPixelScale, ModelTransformation, GDAL_NODATA, GDAL_METADATA."""
+
+COMPRESSIONS = {1: "none", 5: "LZW", 8: "deflate", 32946: "deflate", 32773: "PackBits"}
+"""Compressions that are read: imagecodecs expands LZW and PackBits to the size of a block at most."""
+PIECE_BYTES = 1 << 20
 
 
 def read(path: Path, data: bytes, options: Options) -> Heights:
@@ -38,7 +43,7 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
     try:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             page: Any = file.pages[0]
-            raw = raw_samples(name, page)
+            raw = raw_samples(name, page, data)
             tags = {
                 number: page.tags[number].value
                 for number in (SCALE, TRANSFORM, NODATA, METADATA)
@@ -59,8 +64,8 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
     return Heights(name, heights[:, ::-1] if flip_columns else heights, options)
 
 
-def raw_samples(name: str, page: Any) -> np.ndarray:
-    """`[Y, X]` the numbers of the page, whose size is checked before it is decoded."""
+def raw_samples(name: str, page: Any, data: bytes) -> np.ndarray:
+    """Return the samples `[Y, X]` of a page. All sizes are checked before tifffile decodes the page."""
     bands, count = int(page.samplesperpixel), math.prod(page.shape)
     rows, columns = int(page.imagelength), int(page.imagewidth)
     expect(bands == 1, f"{name}: bands", "one, of heights", bands)
@@ -75,7 +80,22 @@ def raw_samples(name: str, page: Any) -> np.ndarray:
     expect(
         offsets <= 1 << 20 and counts <= 4 * max(count, 1 << 16) * 8, f"{name}: blocks", "those of the picture", offsets
     )
+    compression = int(page.compression)
+    readable = f"one of {', '.join(dict.fromkeys(COMPRESSIONS.values()))}"
+    expect(compression in COMPRESSIONS, f"{name}: compression", readable, compression)
+    if COMPRESSIONS[compression] == "deflate":
+        for offset, length in zip(page.dataoffsets, page.databytecounts, strict=True):
+            check_deflate(name, data[offset : offset + length], block * kind.itemsize)
     return np.asarray(page.asarray()).reshape(rows, columns)
+
+
+def check_deflate(name: str, data: bytes, most: int) -> None:
+    """Refuse a block that expands to more than `most` bytes: without imagecodecs, tifffile expands it whole."""
+    expander, total = zlib.decompressobj(), 0
+    while data and not expander.eof:
+        total += len(expander.decompress(data, PIECE_BYTES))
+        expect(total <= most, f"{name}: bytes of a block", f"at most {most:,}", "more")
+        data = expander.unconsumed_tail
 
 
 def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
