@@ -24,9 +24,10 @@ PIECE_BYTES = 1 << 20
 
 
 def read(path: Path, data: bytes, options: Options) -> Heights:
-    """The one band of a GeoTIFF, with south in row 0, and NaN where it has no data.
+    """Return the only band of a GeoTIFF: row 0 is the south, and samples without data are NaN.
 
-    tifffile gives raw numbers: the direction of rows, the number for no data and a negative scale are read here.
+    tifffile returns raw numbers. This function applies the direction of rows, the nodata value and the sign of the
+    scale.
 
     Raises:
         FileError: the package is missing, or the file is truncated, too large, rotated, or of several bands.
@@ -51,7 +52,7 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
             }
     except FileError:
         raise
-    except Exception as error:  # of a stranger's file tifffile raises errors of many types
+    except Exception as error:  # tifffile raises errors of many types for an invalid file
         raise FileError(f"{name}: not a TIFF that can be read: {error}") from None
     flip_rows, flip_columns = directions(name, tags)
     values = raw.astype(np.float64)
@@ -77,9 +78,9 @@ def raw_samples(name: str, page: Any, data: bytes) -> np.ndarray:
     block = int(page.tilewidth or columns) * int(page.tilelength or page.rowsperstrip or rows)
     expect(block <= 4 * max(count, 1 << 16), f"{name}: samples of a block", f"at most {4 * count}", block)
     offsets, counts = len(page.dataoffsets), sum(page.databytecounts)
-    expect(
-        offsets <= 1 << 20 and counts <= 4 * max(count, 1 << 16) * 8, f"{name}: blocks", "those of the picture", offsets
-    )
+    most = 4 * max(count, 1 << 16) * 8
+    line = f"at most {1 << 20:,} of {most:,} bytes in all"
+    expect(offsets <= 1 << 20 and counts <= most, f"{name}: compressed blocks", line, f"{offsets} of {counts:,} bytes")
     compression = int(page.compression)
     readable = f"one of {', '.join(dict.fromkeys(COMPRESSIONS.values()))}"
     expect(compression in COMPRESSIONS, f"{name}: compression", readable, compression)
@@ -99,7 +100,7 @@ def check_deflate(name: str, data: bytes, most: int) -> None:
 
 
 def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
-    """Whether row 0 is the south, and whether column 0 is the east."""
+    """Return whether row 0 is the south and whether column 0 is the east."""
     if TRANSFORM in tags:
         matrix = np.array(tags[TRANSFORM], np.float64).reshape(-1)
         expect(
@@ -118,7 +119,7 @@ def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
 
 
 def is_nodata(name: str, values: np.ndarray, text: Any) -> np.ndarray:
-    """`[Y, X]` bool: samples that the file says are no data."""
+    """Return a mask `[Y, X]` of the samples that equal the nodata value of the file."""
     if text is None:
         return np.zeros(values.shape, bool)
     try:
