@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,16 @@ from echelon.scenarios.importers.heightmap import expect_cells, expect_finite
 SCALE, TRANSFORM, NODATA, METADATA = 33550, 34264, 42113, 42112
 """Numbers of tags: ModelPixelScale, ModelTransformation, GDAL_NODATA, GDAL_METADATA."""
 
+COMPRESSIONS = {1: "none", 5: "LZW", 8: "deflate", 32946: "deflate", 32773: "PackBits"}
+"""Compressions that are read: imagecodecs expands LZW and PackBits to the size of a block at most."""
+PIECE_BYTES = 1 << 20
+
 
 def read(path: Path, data: bytes, options: Options) -> Heights:
-    """The one band of a GeoTIFF, with south in row 0, and NaN where it has no data.
+    """Return the only band of a GeoTIFF: row 0 is the south, and samples without data are NaN.
 
-    tifffile gives raw numbers: the direction of rows, the number for no data and a negative scale are read here.
+    tifffile returns raw numbers. This function applies the direction of rows, the nodata value and the sign of the
+    scale.
 
     Raises:
         FileError: the package is missing, or the file is truncated, too large, rotated, or of several bands.
@@ -38,7 +44,7 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
     try:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             page: Any = file.pages[0]
-            raw = raw_samples(name, page)
+            raw = raw_samples(name, page, data)
             tags = {
                 number: page.tags[number].value
                 for number in (SCALE, TRANSFORM, NODATA, METADATA)
@@ -46,7 +52,7 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
             }
     except FileError:
         raise
-    except Exception as error:  # of a stranger's file tifffile raises errors of many types
+    except Exception as error:  # tifffile raises errors of many types for an invalid file
         raise FileError(f"{name}: not a TIFF that can be read: {error}") from None
     flip_rows, flip_columns = directions(name, tags)
     values = raw.astype(np.float64)
@@ -59,8 +65,8 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
     return Heights(name, heights[:, ::-1] if flip_columns else heights, options)
 
 
-def raw_samples(name: str, page: Any) -> np.ndarray:
-    """`[Y, X]` the numbers of the page, whose size is checked before it is decoded."""
+def raw_samples(name: str, page: Any, data: bytes) -> np.ndarray:
+    """Return the samples `[Y, X]` of a page. All sizes are checked before tifffile decodes the page."""
     bands, count = int(page.samplesperpixel), math.prod(page.shape)
     rows, columns = int(page.imagelength), int(page.imagewidth)
     expect(bands == 1, f"{name}: bands", "one, of heights", bands)
@@ -72,14 +78,29 @@ def raw_samples(name: str, page: Any) -> np.ndarray:
     block = int(page.tilewidth or columns) * int(page.tilelength or page.rowsperstrip or rows)
     expect(block <= 4 * max(count, 1 << 16), f"{name}: samples of a block", f"at most {4 * count}", block)
     offsets, counts = len(page.dataoffsets), sum(page.databytecounts)
-    expect(
-        offsets <= 1 << 20 and counts <= 4 * max(count, 1 << 16) * 8, f"{name}: blocks", "those of the picture", offsets
-    )
+    most = 4 * max(count, 1 << 16) * 8
+    line = f"at most {1 << 20:,} of {most:,} bytes in all"
+    expect(offsets <= 1 << 20 and counts <= most, f"{name}: compressed blocks", line, f"{offsets} of {counts:,} bytes")
+    compression = int(page.compression)
+    readable = f"one of {', '.join(dict.fromkeys(COMPRESSIONS.values()))}"
+    expect(compression in COMPRESSIONS, f"{name}: compression", readable, compression)
+    if COMPRESSIONS[compression] == "deflate":
+        for offset, length in zip(page.dataoffsets, page.databytecounts, strict=True):
+            check_deflate(name, data[offset : offset + length], block * kind.itemsize)
     return np.asarray(page.asarray()).reshape(rows, columns)
 
 
+def check_deflate(name: str, data: bytes, most: int) -> None:
+    """Refuse a block that expands to more than `most` bytes: without imagecodecs, tifffile expands it whole."""
+    expander, total = zlib.decompressobj(), 0
+    while data and not expander.eof:
+        total += len(expander.decompress(data, PIECE_BYTES))
+        expect(total <= most, f"{name}: bytes of a block", f"at most {most:,}", "more")
+        data = expander.unconsumed_tail
+
+
 def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
-    """Whether row 0 is the south, and whether column 0 is the east."""
+    """Return whether row 0 is the south and whether column 0 is the east."""
     if TRANSFORM in tags:
         matrix = np.array(tags[TRANSFORM], np.float64).reshape(-1)
         expect(
@@ -98,7 +119,7 @@ def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
 
 
 def is_nodata(name: str, values: np.ndarray, text: Any) -> np.ndarray:
-    """`[Y, X]` bool: samples that the file says are no data."""
+    """Return a mask `[Y, X]` of the samples that equal the nodata value of the file."""
     if text is None:
         return np.zeros(values.shape, bool)
     try:

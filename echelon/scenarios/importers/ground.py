@@ -26,10 +26,10 @@ REPAIR = "--scale or --crop makes it smaller"
 
 @dataclass(frozen=True)
 class Options:
-    """What a reader needs to know beside the file."""
+    """Options of a reader."""
 
     material: str = "solid"
-    """Material of everything that has no other one."""
+    """Default material."""
     materials: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Material by the name of a layer or a terrain, or by the index of a colour, and its height (0: as in the file)."""
     height: int = 0
@@ -57,9 +57,9 @@ class Crop:
 
 @dataclass(frozen=True)
 class Ground:
-    """Voxels of a map, in the order of the file: of two in one place the later one counts.
+    """Voxels of a map in the order of the file. A later voxel replaces an earlier one in the same place.
 
-    Materials are numbers of `Material`. `Material.AIR` removes what stands there.
+    Materials are numbers of `Material`. `Material.AIR` removes the voxel.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Ground:
     notes: tuple[str, ...] = ()
     """What was left out or filled in, a line each."""
     has_columns: bool = False
-    """The file tells heights of columns and not voxels: a factor scales the columns alone."""
+    """The file has heights of columns, not voxels: a factor does not scale the heights."""
 
     def cropped(self, crop: Crop) -> Ground:
         """The columns of a rectangle, and the mechs in it."""
@@ -215,7 +215,7 @@ class Heights:
         return columns_ground(self.name, columns, MATERIALS[self.options.material], (*self.notes, *notes))
 
     def filled(self) -> tuple[np.ndarray, tuple[str, ...]]:
-        """The samples as float64 with voids filled, and what to say of it."""
+        """Return the samples as float64 with voids filled, and notes about the voids."""
         is_void = ~np.isfinite(self.values)
         count = int(is_void.sum())
         if count == 0:

@@ -17,7 +17,7 @@ VOID = -32768
 
 
 def read(path: Path, data: bytes, options: Options) -> Heights:
-    """A heightmap whose first row is the north, as all three formats have it.
+    """Read a heightmap. In all three formats the first row is the north.
 
     Raises:
         FileError: the file is truncated, too large, or holds something other than heights.
@@ -28,8 +28,8 @@ def read(path: Path, data: bytes, options: Options) -> Heights:
 
 
 def expect_cells(name: str, rows: int, columns: int) -> None:
-    """Refuse a heightmap of no samples, or of more than are read."""
-    limit = f"1..{MOST_CELLS:,}: make it smaller in the program that it comes from"
+    """Refuse a heightmap without samples or with more than `MOST_CELLS`."""
+    limit = f"1..{MOST_CELLS:,}: make it smaller in the program that wrote it"
     expect(1 <= rows * columns <= MOST_CELLS, f"{name}: samples", limit, f"{columns} x {rows}")
 
 

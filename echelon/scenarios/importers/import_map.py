@@ -81,7 +81,7 @@ class ImportSettings(Settings):
 
     @property
     def options(self) -> Options:
-        """What readers need.
+        """Return the options of the readers.
 
         Raises:
             ConfigError: a material is unknown, or the default is given twice.
@@ -103,7 +103,7 @@ class ImportSettings(Settings):
 
 @dataclass(frozen=True)
 class Imported:
-    """A scenario, and what was left out or filled in on the way, a line each."""
+    """A scenario, and notes about parts of the file that were left out or filled in."""
 
     scenario: Scenario
     notes: tuple[str, ...]

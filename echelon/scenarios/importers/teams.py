@@ -137,7 +137,7 @@ def zone_near(name: str, part: np.ndarray, middle: np.ndarray, where: str) -> tu
 def check_ways(
     name: str, dense: np.ndarray, units: Sequence[Unit], zone: tuple[float, float, float], catalog: Catalog
 ) -> None:
-    """Refuse mechs of a file that cannot walk to the zone.
+    """Check that all mechs of a file can walk to the zone.
 
     Raises:
         FileError: naming the mech and its place.

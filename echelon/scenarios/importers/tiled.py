@@ -1,7 +1,7 @@
 """Orthogonal maps of Tiled (`.tmx`, `.tmj`): layers and tiles to columns, objects to columns, mechs and the zone.
 
 What a tile stands for is told by properties `material`, `height` and `bottom` of the tile or of its layer, or by
-`--material` for a layer or a class of tiles. Tiles of which nothing is told leave the ground as it is.
+`--material` for a layer or a class of tiles. Tiles without a material leave the ground as it is.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def parse(name: str, data: bytes) -> Scene:
 
 
 def add_chunk(scene: Scene, kind: bytes, content: Reader) -> None:
-    """Add what a chunk says to a scene; chunks of other kinds (cameras, rendering, notes) say nothing of ground."""
+    """Add a chunk to a scene. Chunks of other kinds (cameras, rendering, notes) are ignored."""
     if kind == b"SIZE":
         size = tuple(content.number() for _ in range(3))
         expect(all(0 <= side <= 256 for side in size), f"{content.name}: size", "0..256 a side", size)

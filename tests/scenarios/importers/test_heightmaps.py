@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -219,3 +220,28 @@ class TestGeoTiff:
         values = hills(64).astype("float32")
         plain = self.read(tmp_path, values).values
         assert (self.read(tmp_path, values, compression="zlib", tile=(16, 16)).values == plain).all()
+
+    def test_a_block_that_expands_without_end_is_refused_before_tifffile_expands_it(self, tmp_path, monkeypatch):
+        tifffile = pytest.importorskip("tifffile")
+        from echelon.scenarios.importers import geotiff
+
+        path, sizes = tmp_path / "it.tif", []
+        tifffile.imwrite(path, np.zeros((64, 64), np.uint8), compression="zlib", rowsperstrip=64)
+        with tifffile.TiffFile(path) as file:
+            offset, count = (file.pages[0].tags[number] for number in (273, 279))
+        data, bomb = bytearray(path.read_bytes()), zlib.compress(bytes(1 << 26))
+        for tag, value in ((offset, len(data)), (count, len(bomb))):
+            data[tag.offset + 2 : tag.offset + 12] = struct.pack("<HII", 4, 1, value)
+        path.write_bytes(data + bomb)
+        monkeypatch.setattr(tifffile.TiffPage, "asarray", lambda *_: sizes.append(0))
+        tracemalloc.start()
+        with pytest.raises(FileError, match=r"^it.tif: bytes of a block must be at most 4,096, got 'more'$"):
+            geotiff.read(path, path.read_bytes(), OPTIONS)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert not sizes and peak < 1 << 23
+
+    def test_an_unbounded_compression_is_refused(self, tmp_path):
+        said = r"^it.tif: compression must be one of none, LZW, deflate, PackBits, got 34925$"
+        with pytest.raises(FileError, match=said):
+            self.read(tmp_path, RAMP.astype("uint8"), compression="lzma")
