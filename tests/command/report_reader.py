@@ -1,4 +1,4 @@
-"""A reader of reports in words: it sees the text alone and answers questions about the battle."""
+"""A reader that answers questions about a battle from the report in words alone."""
 
 import math
 import re
@@ -29,7 +29,7 @@ QUESTIONS = {
     "nearest enemy": "How far is the nearest known enemy from each pack?",
     "enemy hulls": "How many heavy enemies are known?",
 }
-"""Kinds of questions, written before the reader."""
+"""Questions by kind. They were written before the reader."""
 NUMBER = r"-?[\d.]+"
 PLACE = rf"\(({NUMBER}), ({NUMBER})\)"
 MECH = re.compile(r"(\w+_\d+) \((\w+), (\d+)% hp(, under fire)?\)")
@@ -48,7 +48,7 @@ CONTROL = {
 
 
 def answers_of(words):
-    """An answer to each of `QUESTIONS`, from the words alone."""
+    """Return an answer to each of `QUESTIONS`, from the words alone."""
     head, zone, *lines = words.splitlines()
     *pack_lines, enemy_line = lines
     side, east, north = re.search(rf"You command (\w+) on a map of ({NUMBER}) by ({NUMBER})", head).groups()
@@ -102,5 +102,5 @@ def place(x, y):
 
 
 def nearest(where, enemies):
-    """Distance of the nearest enemy."""
+    """Return the distance of the nearest enemy."""
     return round(min(math.dist(where, enemy[1:]) for enemy in enemies.values()), 1)

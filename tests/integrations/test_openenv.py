@@ -15,6 +15,7 @@ import uvicorn
 from openenv.core.generic_client import GenericEnvClient
 
 from echelon import CommandConfig, EnvConfig
+from echelon.command.report import WINNERS
 from echelon.integrations.openenv import CommandAction, CommandEnvironment, server_app
 from echelon.runtime.errors import ConfigError
 
@@ -54,7 +55,7 @@ def test_client_keeps_the_state_of_its_battle_between_calls(address):
         assert one.state()["seed"] == 5 and one.state()["step_count"] == 2 and one.state()["won_by"] is None
         last = one.step({"text": "no JSON"})
         assert last.done and last.observation["report"] == "" and last.reward in (0.0, 0.5, 1.0)
-        assert one.state()["won_by"] in ("own", "enemy", "nobody")
+        assert one.state()["won_by"] in WINNERS
 
 
 def test_reply_is_rewarded_by_what_it_changes():
