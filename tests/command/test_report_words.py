@@ -63,7 +63,7 @@ def truth_of(report):
 
 
 def played(config, battles, steps):
-    """Return reports of battles with random orders to packs at every second report; orders arrive after the next one."""
+    """Return reports of battles with random orders at every second report; orders arrive after the next report."""
     command = CommandConfig(enabled=True, period=10, delay_s=3.0)
     config = dataclasses.replace(config, map_pool=4, command=command)
     port = CommandPort(echelon.commanders(config, num_envs=battles, device="cpu", seed=7))

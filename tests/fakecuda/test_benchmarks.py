@@ -33,7 +33,7 @@ def parameters_of(part) -> list[nn.Parameter]:
 
 @pytest.mark.requirement("R40")
 @pytest.mark.parametrize("name", ["environment", "rollout", "update", "chunk_in_one_call", "chunk_by_steps"])
-def test_a_case_has_everything_on_the_device(mode, gradients, tmp_path, benchmarks, name):
+def test_benchmark_case_is_entirely_on_device(mode, gradients, tmp_path, benchmarks, name):
     cases, _ = benchmarks
     eager = {"backend": "eager"} if name in ("environment", "rollout", "update") else {}
     case = cases.CASES[name](CPU, tmp_path, **eager)
@@ -45,7 +45,7 @@ def test_a_case_has_everything_on_the_device(mode, gradients, tmp_path, benchmar
     assert left_on_the_host(case.parts, mode) == []
 
 
-def test_systems_have_everything_on_the_device(mode, benchmarks):
+def test_benchmarked_systems_are_entirely_on_device(mode, benchmarks):
     cases, breakdown = benchmarks
     env = cases.environment(CPU, Path(), backend="eager").parts[0]
     parts, fakes = breakdown.systems(env), Fakes(mode)

@@ -210,7 +210,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("case", SCHEMAS)
-def test_another_schema_is_refused_and_not_written_to(league, tmp_path, case):
+def test_foreign_schema_is_refused_and_not_modified(league, tmp_path, case):
     spoil, message = SCHEMAS[case]
     folder = shutil.copytree(league, tmp_path / "league")
     path = folder / FILE
@@ -258,7 +258,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_a_value_that_cannot_be_is_refused_by_its_column(league, tmp_path, case):
+def test_invalid_value_error_names_column(league, tmp_path, case):
     table, column, value = VALUES[case]
     mark = "CAST(? AS TEXT)" if isinstance(value, memoryview) else "?"
     row = f"(SELECT max(rowid) FROM {table})"
@@ -354,7 +354,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_a_row_that_cannot_be_is_refused(league, tmp_path, case):
+def test_invalid_row_is_refused(league, tmp_path, case):
     spoil, message = ROWS[case]
     victim = tmp_path / "victim"
     victim.write_text("a file of the user's")
@@ -473,7 +473,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("case", PAGES)
-def test_spoiled_pages_are_told_in_one_line(league, tmp_path, case):
+def test_corrupt_pages_are_refused_in_one_line(league, tmp_path, case):
     """Those without a message are harmless."""
     spoil, message = PAGES[case]
     said, took_s = used(league, tmp_path, spoil)
@@ -485,7 +485,7 @@ def test_spoiled_pages_are_told_in_one_line(league, tmp_path, case):
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_bits_that_flipped_are_told_in_one_line_or_are_harmless(league, tmp_path, seed):
+def test_flipped_bits_are_refused_in_one_line_or_harmless(league, tmp_path, seed):
     """Whatever they are in: values of rows, which are checked, or what SQLite holds them by."""
     chance = random.Random(seed)
 
@@ -499,7 +499,7 @@ def test_bits_that_flipped_are_told_in_one_line_or_are_harmless(league, tmp_path
     assert took_s < LONGEST_S
 
 
-def test_a_query_without_an_end_is_ended(league):
+def test_endless_query_is_aborted(league):
     with closing(Database(league / FILE, "rw")) as database:
         with pytest.raises(FileError, match="not the file of a league: a query exceeded"):
             database.execute(ENDLESS)
@@ -507,14 +507,14 @@ def test_a_query_without_an_end_is_ended(league):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="its sqlite3 has no limits")
-def test_a_value_without_an_end_is_refused(league):
+def test_oversized_value_is_refused(league):
     with closing(Database(league / FILE, "rw")) as database:
         for vast in ("zeroblob(1000000000)", "hex(zeroblob(16000000))"):
             with pytest.raises(FileError, match="string or blob too big"):
                 database.execute(f"SELECT {vast}")
 
 
-def test_what_a_query_may_cost_is_far_above_what_one_costs(tmp_path):
+def test_query_limit_is_far_above_real_cost(tmp_path):
     """The largest queries of a league of 20,000 matches."""
     store = Store.create(tmp_path / "league", BRIEF)
     one, two, *_ = (entry.id for entry in store.entries())

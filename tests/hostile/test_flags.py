@@ -276,7 +276,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("program", "words", "says"), BAD.values(), ids=BAD)
-def test_one_line_says_which_flag(program, words, says, places, monkeypatch, capsys):
+def test_error_line_names_flag(program, words, says, places, monkeypatch, capsys):
     monkeypatch.chdir(places["tmp"])
     before = files_under(places["tmp"])
     message = refused(program, [word.format(**places) if "{" in word else word for word in words], monkeypatch, capsys)
@@ -284,7 +284,7 @@ def test_one_line_says_which_flag(program, words, says, places, monkeypatch, cap
     assert files_under(places["tmp"]) == before
 
 
-def test_a_flag_of_another_command_is_not_recommended(places, monkeypatch, capsys):
+def test_error_suggests_no_flag_of_another_command(places, monkeypatch, capsys):
     words = ["init", "--league", places["tmp"] + "/new", "--env.map-pool", "2"]
     assert refused("arena", words, monkeypatch, capsys) == "error: init does not take --env.map-pool"
 
@@ -313,14 +313,14 @@ FLAGS = number_flags(TrainConfig)
     [(number, *found) for number, found in enumerate(FLAGS)],
     ids=[flag for flag, _ in FLAGS],
 )
-def test_every_number_of_train_is_checked(number, flag, kind, monkeypatch, capsys):
+def test_every_training_number_is_checked(number, flag, kind, monkeypatch, capsys):
     """What cannot be parsed, or is out of its limits, in turn."""
     value = WRONG[kind][number % len(WRONG[kind])]
     message = refused("train", [f"--{flag}={value}"], monkeypatch, capsys)
     assert flag.rpartition(".")[2] in message.replace("_", "-")
 
 
-def test_every_number_of_a_league_is_checked(monkeypatch, capsys, tmp_path):
+def test_every_league_number_is_checked(monkeypatch, capsys, tmp_path):
     for number, (flag, kind) in enumerate(number_flags(LeagueConfig)):
         value = WRONG[kind][number % len(WRONG[kind])]
         words = ["init", "--league", str(tmp_path / "new"), f"--rules.{flag}={value}"]

@@ -74,13 +74,13 @@ def GROUND():
     return rebuild(replay, replay.battles[0])
 
 
-def test_the_replay_that_is_changed_here_can_be_drawn(tmp_path):
+def test_unchanged_replay_is_drawable(tmp_path):
     (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, CLAIMS))
     assert outcome(tmp_path / "kept.echelon", same_ground=False) is None
 
 
 @each_of(SAID)
-def test_a_claim_is_refused_or_can_be_drawn(path, tmp_path):
+def test_changed_metadata_is_refused_or_drawable(path, tmp_path):
     refused = 0
     for name, value in VALUES.items():
         if value is DROPPED and isinstance(path[-1], int):
@@ -97,7 +97,7 @@ def digits(path):
 
 
 @each_of(SETTINGS)
-def test_a_setting_is_refused_or_the_ground_can_be_made(path, tmp_path):
+def test_changed_setting_is_refused_or_map_is_generated(path, tmp_path):
     """Only a few values: those that are of the wrong type are the settings' own affair."""
     for name in (
         "null",
@@ -117,7 +117,7 @@ def test_a_setting_is_refused_or_the_ground_can_be_made(path, tmp_path):
 @pytest.mark.parametrize(
     "path", [path for path in SAID if isinstance(at(CLAIMS, path), list)], ids=lambda p: ".".join(map(str, p))
 )
-def test_a_list_that_is_longer_shorter_or_shuffled_is_refused(path, tmp_path):
+def test_list_of_wrong_length_or_order_is_refused(path, tmp_path):
     values, place = at(CLAIMS, path), tmp_path / "kept.echelon"
     for other in (values[:-1], values * 2, [*values, None], [values]):
         if other != values:
@@ -130,7 +130,7 @@ def test_a_list_that_is_longer_shorter_or_shuffled_is_refused(path, tmp_path):
 @pytest.mark.parametrize(
     "path", [path for path in SAID if isinstance(at(CLAIMS, path), dict)], ids=lambda p: ".".join(map(str, p))
 )
-def test_a_claim_that_nobody_knows_is_refused(path, tmp_path):
+def test_unknown_metadata_is_refused(path, tmp_path):
     place = tmp_path / "kept.echelon"
     place.write_bytes(forged(TENSORS, put(CLAIMS, (*path, "surplus\x1b"), 1)))
     told = outcome(place)
@@ -176,7 +176,7 @@ MAY_BE = {"empty", "shorter", "longer"}
 
 @pytest.mark.parametrize("key", sorted(TENSORS))
 @pytest.mark.parametrize("name", SHAPES)
-def test_an_array_of_another_shape_is_refused_before_it_is_read(key, name, tmp_path):
+def test_array_of_wrong_shape_is_refused_before_reading(key, name, tmp_path):
     place, array = tmp_path / "kept.echelon", SHAPES[name](TENSORS[key])
     if array is not None and (array.shape, array.dtype) == (TENSORS[key].shape, TENSORS[key].dtype):
         pytest.skip("it is the same")
@@ -212,7 +212,7 @@ FREE = {("harms", 3), ("clouds", 1)}
 
 
 @pytest.mark.parametrize("key", sorted(TENSORS))
-def test_numbers_out_of_their_range_are_refused_or_can_be_drawn(key, tmp_path):
+def test_out_of_range_numbers_are_refused_or_drawable(key, tmp_path):
     place, array, short = tmp_path / "kept.echelon", TENSORS[key], key.removeprefix("0/")
     columns = range(array.shape[1]) if short in VARIES else [None]
     for column, extreme in itertools.product(columns, ("min", "max")):

@@ -128,7 +128,7 @@ def test_pettingzoo():
     note("PettingZoo `parallel_env`", "pettingzoo", step, MECHS, glue=1, **tells, masks="observation or infos")
 
 
-def test_pettingzoo_whose_dead_leave():
+def test_pettingzoo_with_terminating_deaths():
     """Each mech is paid as long as it lives; those who are left when time is up are truncated."""
     env, lives = parallel(death="terminates"), []
     env.reset(seed=SEED)

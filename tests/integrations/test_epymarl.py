@@ -41,7 +41,7 @@ def chosen(masks, decision):
     return np.array([np.flatnonzero(own)[decision % own.sum()] for own in masks])
 
 
-def test_smacs_interface_is_the_battle_of_the_view():
+def test_smac_interface_matches_view():
     env = SmacBattle(ARENA, OPPONENT, seed=SEED)
     info = env.get_env_info()
     view = echelon.mechs(ARENA, OPPONENT, 1, "cpu", side="blue", action="discrete", state=True)
@@ -66,7 +66,7 @@ def test_smacs_interface_is_the_battle_of_the_view():
     env.close()
 
 
-def test_gymma_takes_the_registered_id():
+def test_gymma_accepts_registered_id():
     """Its constructor, its reset and its step, in its order."""
     env = TimeLimit(gymnasium.make(ID, max_episode_steps=25, config=ARENA, opponent=OPPONENT), max_episode_steps=25)
     count = env.unwrapped.n_agents
@@ -84,7 +84,7 @@ def test_gymma_takes_the_registered_id():
             seen, _ = env.reset(seed=None, options=None)
 
 
-def test_wrong_settings_are_told_in_one_line():
+def test_invalid_settings_are_refused_in_one_line():
     with pytest.raises(ConfigError, match="side must be blue or red"):
         SmacBattle(ARENA, OPPONENT, side="both")
     with pytest.raises(ConfigError, match="options must be empty"):

@@ -39,7 +39,7 @@ def inputs_of(td):
 
 
 @pytest.mark.parametrize(("kind", "actions"), [("lstm", "sampled"), ("gru", "mean"), ("mlp", "mean")])
-def test_a_file_decides_as_the_policy_does(tmp_path, kind, actions):
+def test_onnx_file_matches_policy(tmp_path, kind, actions):
     """Over six decisions of a battle, with what it remembers; of another number of mechs than it was traced with."""
     policy, path = policy_of(1, model_with(kind, TINY)), tmp_path / "policy.onnx"
     export_onnx(policy, SHORT, path, actions)
@@ -61,7 +61,7 @@ def test_a_file_decides_as_the_policy_does(tmp_path, kind, actions):
     assert found["action"].std() > 0.01
 
 
-def test_the_command_writes_one_that_names_what_it_reads(tmp_path, capsys):
+def test_command_writes_onnx_file_with_input_names(tmp_path, capsys):
     name = next(iter(echelon.trained()))
     path = tmp_path / "policy.onnx"
     Export(f"trained:{name}", path).run()

@@ -40,7 +40,7 @@ def address():
 
 
 @pytest.mark.filterwarnings("ignore")  # of uvicorn and websockets
-def test_client_keeps_the_state_of_its_battle_between_calls(address):
+def test_client_keeps_its_battle_between_calls(address):
     with GenericEnvClient(address).sync() as one, GenericEnvClient(address).sync() as other:
         begun = one.reset(seed=5)
         assert "You command blue" in begun.observation["report"]
@@ -58,7 +58,7 @@ def test_client_keeps_the_state_of_its_battle_between_calls(address):
         assert one.state()["won_by"] in WINNERS
 
 
-def test_reply_is_rewarded_by_what_it_changes():
+def test_reply_reward_is_win_rate_change():
     """With the same chance no order changes nothing."""
     env = CommandEnvironment(CONFIG, branches=4)
     env.reset(seed=2)
@@ -66,7 +66,7 @@ def test_reply_is_rewarded_by_what_it_changes():
     assert -1 <= env.step(CommandAction(text=HOLD)).reward <= 1
 
 
-def test_only_commanders_that_ship_play():
+def test_only_shipped_commanders_are_accepted():
     with pytest.raises(ConfigError, match="mechs must be heuristic:TIER"):
         CommandEnvironment(CONFIG, opponent="os:system").reset()
 
@@ -80,7 +80,7 @@ STYLES = {
 
 
 @pytest.mark.long
-def test_policy_gradient_finds_the_best_style_of_a_prompt():
+def test_policy_gradient_finds_best_prompt_style():
     """REINFORCE over three styles with the mean of the group as baseline. A style that holds its fire does not win."""
     rules = dataclasses.replace(RULES, max_episode_s=24.0)
     teams = {"blue": ("medium", "light"), "red": ("medium", "light")}

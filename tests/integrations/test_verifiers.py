@@ -56,7 +56,7 @@ def plugin(tmp_path, monkeypatch):
     sys.modules.pop("echelon_commander", None)
 
 
-def test_tasks_are_battles_with_their_first_report(brief):
+def test_tasks_start_with_first_report(brief):
     taskset = CommanderTaskset(CommanderConfig(first_seed=3, style="Be brief."))
     one, two = taskset.take(2)
     assert one.data.info["seed"] == 3 and two.data.info["seed"] == 4 and one.data.prompt != two.data.prompt
@@ -72,7 +72,7 @@ def brief(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_battle_is_commanded_and_rewarded(plugin, brief, monkeypatch):
+def test_commanded_battle_is_rewarded(plugin, brief, monkeypatch):
     monkeypatch.setenv("STAND_IN_API_KEY", "none")
     assert issubclass(environment_class(plugin), CommanderEnv)
     with chat_server(holds_then_fights) as server:

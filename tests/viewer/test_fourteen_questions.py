@@ -91,10 +91,10 @@ def test_why_did_a_flank_fail(browser, tmp_path):
     look_into(browser, "flanks")
     told = [text for text in texts(browser, "[data-study=flanks] .what") if "blue scout 2" in text]
     assert told == [
-        "blue scout 2 left the others and met red medium 1, red light 2 at 0:02.5; the others did not fight: "
+        "blue scout 2 left its team and met red medium 1, red light 2 at 0:02.5; the others did not fight: "
         "1 against 2, dealt 5, took 10; died"
     ] or told == [
-        "blue scout 2 left the others and met red medium 1, red light 2 at 0:02.5, 3.0 s before the others fought: "
+        "blue scout 2 left its team and met red medium 1, red light 2 at 0:02.5, 3.0 s before the others fought: "
         "1 against 2, dealt 5, took 10; died"
     ]
 
@@ -108,7 +108,7 @@ def test_what_messages_said_and_whether_they_went_with_what_happened(browser, tm
         messages[:, n, 2] = 40 * hostile[:, n].sum(-1)
     open_with(browser, tmp_path / "said.html", messages=messages)
     told = look_into(browser, "messages")
-    assert "red says nothing" in told and "blue, channel 3 (whole) and enemies known (dashed)" in told
+    assert "red: messages are constant" in told and "blue, channel 3 (solid) and enemies known (dashed)" in told
     assert rows_of(browser, "messages")[0][:4] == ["enemies known", "·", "·", "1.00"]
 
 
@@ -143,7 +143,7 @@ def test_when_was_it_decided(counted):
 
 def test_what_if_a_unit_had_lived(counted):
     look_into(counted, "decided")
-    assert "red light 2 died: had it lived, −25 points for blue (−40 to −10)" in texts(
+    assert "red light 2 died; if it had survived: −25 points for blue (−40 to −10)" in texts(
         counted, "[data-study=decided] .what"
     )
     rows = rows_of(counted, "decided")
@@ -153,7 +153,7 @@ def test_what_if_a_unit_had_lived(counted):
 def test_a_battle_that_was_not_counted_says_how(browser):
     told = look_into(browser, "decided")
     assert (
-        "has not been counted" in told
+        "have not been computed" in told
         and "echelon-arena whatif FILE --battle 1 --at 2 --deaths --page FILE.html" in told
     )
 
@@ -299,7 +299,7 @@ def test_orders_are_drawn_where_they_are_on(browser, tmp_path):
     orders[4:, SCOUT, [OrderField.KIND, OrderField.TARGET]] = OrderKind.ATTACK, LIGHT
     orders[4:, [HEAVY, SCOUT], OrderField.ISSUED] = 20
     open_with(browser, tmp_path / "orders.html", f"#t=2&select={HEAVY}&tab=cockpit", orders=orders)
-    assert texts(browser, '[data-part="orders"]')[0].startswith("told at 0:01.0: move (12, 10)")
+    assert texts(browser, '[data-part="orders"]')[0].startswith("ordered at 0:01.0: move (12, 10)")
     drawn = overlay(browser)
     browser.click_on("#toggle-orders")
     assert overlay(browser) != drawn

@@ -202,7 +202,7 @@ class TestThePanel:
         lacks = browser.run("[...document.querySelectorAll('#cockpit .lack')].map(e => e.textContent)")
         assert lacks == [
             "Not in this replay: contacts, comrades, messages, the ground around it, as observed; "
-            "play with --replay-observations keeps them."
+            "record them with play --replay-observations."
         ]
         assert browser.run("document.querySelectorAll('.observed .itself tr').length") == len(EGO)
 

@@ -108,8 +108,8 @@ def test_when_did_it_turn(browser):
     ("winner", "reason", "why"),
     [
         ("red", "elimination", "The last mech of blue died; scores and hit points do not count then."),
-        ("red", "zone", "The first team with 30 s of zone control wins, whatever is left of either."),
-        ("red", "objective", "30 s of zone control win: so red won, whatever is left of either team."),
+        ("red", "zone", "The first team with 30 s of zone control wins, regardless of losses."),
+        ("red", "objective", "30 s of zone control win: so red won, regardless of losses."),
         ("draw", "elimination", "Both teams lost their last mechs in one decision."),
     ],
 )
@@ -209,7 +209,7 @@ def test_where_did_each_missile_end(browser):
     ]
     assert texts(browser, ".ending-sums p") == [
         "blue 1 hit · 1 AMS",
-        "red launched none",
+        "red launched no missile",
         "paint of blue scout 2: 1 launched by it, 1 hit",
     ]
     before = browser.run("document.querySelector('#overlay').toDataURL()")
