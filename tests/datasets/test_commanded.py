@@ -1,4 +1,4 @@
-"""Games that somebody commands, as data: orders, what was driven, and all that everybody saw and did."""
+"""Datasets of commanded battles: orders, manual control, and observations and actions of all mechs."""
 
 import pytest
 import torch
@@ -16,8 +16,8 @@ NAMES = ("human over heuristic:hard", "heuristic:hard")
 
 @pytest.fixture(scope="module")
 def sim_model(tmp_path_factory):
-    """Two battles of 12 decisions that were commanded for a while, mech 1 of the second driven; what was played, and
-    the file."""
+    """Play two battles of 12 decisions, commanded for a while, mech 1 of the second one driven; return them and the
+    file."""
     path = tmp_path_factory.mktemp("game") / "game.safetensors"
     port, kept = small_port(3.0, period=2, battles=2), []
     with DatasetWriter(path, port.view.config, NAMES) as writer:

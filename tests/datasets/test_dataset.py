@@ -1,4 +1,4 @@
-"""Battles as data: what was played is what is read, whole or not at all, and a stranger's file runs nothing."""
+"""Datasets of battles: exact round trips, atomic writes, and checks of untrusted files."""
 
 import json
 import signal
@@ -48,7 +48,7 @@ GROUPS = ("blue", "red")
 
 
 def write(path, config=EVEN, battles=BATTLES, batch=3):
-    """Some battles in a file, mapped."""
+    """Write some battles to a file and return the mapped dataset."""
     arena = BatchArena(config, lambda name: scripted(name, config, CPU), ArenaConfig(CPU, batch))
     with DatasetWriter(path, config, [HARD, EASY]) as writer:
         for start in range(0, len(battles), batch):
@@ -57,7 +57,7 @@ def write(path, config=EVEN, battles=BATTLES, batch=3):
 
 
 def rollout(config, battle):
-    """The same battle in an environment, decision by decision, to its end."""
+    """Play the same battle in an environment to its end."""
     policies = {"blue": scripted(battle.blue, config, CPU), "red": scripted(battle.red, config, CPU)}
     env = EchelonEnv(config, 1, CPU, torch.tensor([battle.seed]), memory=memory_spec(**policies))
     td, steps = env.reset(), []
@@ -81,7 +81,7 @@ def path(tmp_path_factory):
 
 @pytest.mark.parametrize("config", [EVEN, UNEQUAL, LONG, DRILLED], ids=["even", "unequal", "to the end", "with orders"])
 def test_dataset_round_trip_is_bitwise_equal(tmp_path, config):
-    """Bit by bit, over batches that end with fewer battles, in battles of different length."""
+    """Bitwise equality, with a smaller last batch and battles of different length."""
     battles = BATTLES if config is not LONG else BATTLES[:3]
     dataset = write(tmp_path / "battles.safetensors", config, battles, 2)
     assert dataset.config == config and dataset.commanders == (HARD, EASY)
@@ -136,7 +136,7 @@ def test_structured_transitions_contain_streams(path):
 
 @pytest.mark.parametrize("config", [EVEN, UNEQUAL])
 def test_dataset_selects_living_mechs_of_commander(tmp_path, config):
-    """On either side, also where teams differ in size; the dead are left out."""
+    """For both sides and unequal teams; dead mechs are excluded."""
     dataset = write(tmp_path / "battles.safetensors", config)
     flags = {name: 0 for name in (HARD, EASY)}
     for name in flags:
@@ -159,7 +159,7 @@ def test_dataset_selects_living_mechs_of_commander(tmp_path, config):
 
 
 def test_torchrl_replay_buffer_accepts_dataset(path, tmp_path):
-    """As their storage as it is, or copied into a memory-mapped one with next observations."""
+    """Directly as storage, or copied into a memory-mapped storage with next observations."""
     dataset = open_dataset(path)
     mapped = ReplayBuffer(
         storage=TensorStorage(dataset.rows),
@@ -178,9 +178,9 @@ def test_torchrl_replay_buffer_accepts_dataset(path, tmp_path):
     assert (again["red", "observation"] == dataset.rows["red", "observation"]).all()
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux tells what is mapped")
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists memory maps")
 def test_columns_are_memory_mapped(path):
-    """Every column lies within the file's own pages, one after another."""
+    """All columns are consecutive in the file's own memory pages."""
     dataset = open_dataset(path)
     mapped = [line.split()[0] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(path))]
     spans = [[int(end, 16) for end in each.split("-")] for each in mapped]
@@ -189,7 +189,7 @@ def test_columns_are_memory_mapped(path):
             assert any(low <= leaf.data_ptr() < high for low, high in spans)
 
 
-# Whole or not at all
+# Atomic writes
 
 
 def test_error_leaves_no_file(tmp_path):
@@ -206,7 +206,7 @@ def test_error_leaves_no_file(tmp_path):
 
 @pytest.mark.long
 def test_full_disk_keeps_previous_file(tmp_path):
-    """At whatever column it does, also where the system takes a part of what it is given."""
+    """At any column, also after a partial write."""
     path = tmp_path / "battles.safetensors"
     path.write_bytes(b"before")
     code = f"""
@@ -228,7 +228,7 @@ for limit in (100, 5000, 20001, 50000):
 
 @pytest.mark.long
 def test_kill_leaves_no_partial_file_and_keeps_previous_one(tmp_path):
-    """At any moment: killed after what it has printed so far, again and again."""
+    """Kill the process repeatedly, at different times."""
     path = tmp_path / "battles.safetensors"
     path.write_bytes(b"before")
     command = [sys.executable, "-m", "echelon.pipelines.arena", "dataset", "--commanders", EASY, "--battles", "2000"]
@@ -267,7 +267,7 @@ def test_command_plays_every_pair_once_per_seed_and_side(tmp_path, capsys):
             WriteDataset(**{"commanders": (EASY,), "out": path, **how})
 
 
-# A stranger's file
+# Untrusted files
 
 
 def parts_of(path):
@@ -343,7 +343,7 @@ def test_truncated_linked_or_missing_file_is_refused(path, tmp_path):
 
 
 def test_columns_are_aligned(path):
-    """Each begins at a multiple of the size of its numbers, which memory maps want."""
+    """Each column starts at a multiple of its item size, as memory maps require."""
     header, _ = parts_of(path)
     length = int.from_bytes(path.read_bytes()[:8], "little")
     assert (8 + length) % 8 == 0
@@ -352,7 +352,7 @@ def test_columns_are_aligned(path):
 
 
 def test_older_file_with_fewer_columns_is_readable(path, tmp_path):
-    """A later version adds columns and streams; files of earlier ones keep those that they were written with."""
+    """Later versions add columns and streams; files of earlier versions keep their own."""
     with safetensors.safe_open(path, "pt") as file:
         tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()
     ego = [name for name in tensors if name.endswith("/observation/ego")]

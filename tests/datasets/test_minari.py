@@ -1,4 +1,4 @@
-"""Battles as a Minari dataset: Minari and TorchRL read back what the mechs of both teams saw, did and were paid."""
+"""Minari datasets: Minari and TorchRL read observations, actions and rewards of both teams."""
 
 import dataclasses
 import warnings
@@ -31,7 +31,7 @@ MECHS = len(UNEQUAL.blue) + len(UNEQUAL.red)
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """A dataset of unequal teams, and the place of Minari's datasets that it was written into."""
+    """Write a dataset of unequal teams; return it and its Minari folder."""
     place = tmp_path_factory.mktemp("minari")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", str(place))
@@ -69,12 +69,12 @@ def test_minari_reads_every_mech_of_every_battle(found, monkeypatch):
 
 
 def test_minari_recovers_environment(found, monkeypatch):
-    """d3rlpy's `get_minari` asks for one, and for its `max_episode_steps`."""
+    """d3rlpy's `get_minari` requires an environment with `max_episode_steps`."""
     dataset, place = found
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
     loaded = minari.load_dataset("echelon/few-v0")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # Minari warns of requirements that are not there.
+        warnings.simplefilter("error")  # Minari warns about missing requirements.
         env = loaded.recover_environment()
     assert loaded.storage.metadata["requirements"] == [f"echelon-marl>={VERSION}"]
     assert env.spec.max_episode_steps == dataset.config.rules.max_decisions
@@ -89,7 +89,7 @@ def test_minari_recovers_environment(found, monkeypatch):
 
 
 def test_dataset_environment_names_only_scripted_commanders(found):
-    """A file may not name what is imported."""
+    """A file must not name a policy that needs an import."""
     dataset, _ = found
     names = {
         (HARD, EASY): (HARD, EASY),

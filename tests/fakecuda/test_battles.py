@@ -1,4 +1,4 @@
-"""Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of our own functions."""
+"""Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of custom functions."""
 
 import dataclasses
 import json
@@ -31,11 +31,11 @@ from fakecuda.watch import Watch
 pytestmark = pytest.mark.fakecuda
 
 TORCHRL_CHECKS_A_RESET = "env/partial.py:_reset_proc_data"
-"""Where somebody calls `reset`, TorchRL looks at the flags of what comes back; not in a restart after a step."""
+"""TorchRL reads the flags that an explicit `reset` returns; it does not in a restart after a step."""
 
 
 def silent(watch: Watch, *, reads: tuple[str, ...] = (), transfers: tuple[str, ...] = ()) -> None:
-    """Nothing was read, copied or mixed but at these places."""
+    """Assert that reads and copies occur only at the given places, and that no operation mixes devices."""
     assert not watch.mixes and watch.operations.total() > 0
     assert watch.reads.keys() <= set(reads) and watch.transfers.keys() <= set(transfers)
 
@@ -69,7 +69,7 @@ def test_map_renewal_runs_on_device(mode):
     with mode, Watch() as watch:
         env.renew_maps()
     assert not watch.mixes
-    assert watch.reads.total() + watch.transfers.total() > 0, "it says that it reads the host: between iterations"
+    assert watch.reads.total() + watch.transfers.total() > 0, "map renewal may read the host between iterations"
     assert left_on_the_host(env, mode) == []
 
 
@@ -90,8 +90,8 @@ def test_recorded_match_stays_on_device(mode, monkeypatch):
     allowed = ("arena/until_done.py:run_until_done", TORCHRL_CHECKS_A_RESET)
     once = ("to device: replay/recorder.py:opening", "to device: arena/fingerprint.py:multipliers")
     silent(watch, reads=allowed, transfers=once)
-    assert watch.reads[allowed[0]] == 1, "whether all have ended, which is said to be so in the second decision"
-    assert watch.reads[TORCHRL_CHECKS_A_RESET] <= 3, "as the batch begins"
+    assert watch.reads[allowed[0]] == 1, "the check whether all battles have ended, true in the second decision"
+    assert watch.reads[TORCHRL_CHECKS_A_RESET] <= 3, "when the batch starts"
     assert outcome["winner"].device == CUDA and left_on_the_host(batch, mode) == []
 
 
@@ -114,7 +114,7 @@ def test_captured_match_stays_on_device(mode, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_backward_of_custom_functions_runs_on_device(mode, dtype):
-    """The tests of an update put gradients in place of autograd's."""
+    """Update tests replace autograd, so this test runs the backward passes."""
 
     def backward(kind, *inputs):
         context = SimpleNamespace(mark_non_differentiable=lambda *a: None, set_materialize_grads=lambda *a: None)
@@ -154,7 +154,7 @@ def test_counted_bytes_match_known_bytes():
 
 @pytest.fixture(scope="module")
 def counted():
-    """What `benchmarks/launches.py` counts of functions, by name: by the code that Inductor writes for them."""
+    """Return the counts of `benchmarks/launches.py` by function, from the code that Inductor generates."""
     root = Path(__file__).parents[2]
     names = ["judge", "restart", *(["loops"] if jit.HAS_LOOPS else [])]
     command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", *names]

@@ -1,4 +1,4 @@
-"""Cases of pytest-benchmark on fake CUDA: with `--device cuda` all that they time is on the device."""
+"""Cases of pytest-benchmark on fake CUDA: with `--device cuda` all timed work is on the device."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def benchmarks(monkeypatch):
 
 
 def parameters_of(part) -> list[nn.Parameter]:
-    """Of a memory, or of the policy of a trainer."""
+    """Return the parameters of a memory, or of a trainer's policy."""
     module = getattr(part, "policy", part)
     return list(module.parameters()) if isinstance(module, nn.Module) else []
 

@@ -1,4 +1,4 @@
-"""An iteration on fake CUDA: everything on the device, one host read, and few copies, each with its reason."""
+"""An iteration on fake CUDA: all tensors on the device, one host read, and few copies, each with its reason."""
 
 import dataclasses
 
@@ -26,14 +26,14 @@ SHORT = PPOConfig(rollout_decisions=2, chunk_decisions=1, epochs=2, minibatches=
 
 
 def tiny_trainer(folder, **changes) -> Trainer:
-    """On the CPU, operation by operation."""
+    """Return a trainer on the CPU in eager mode."""
     return Trainer(
         tiny_run(**{"num_envs": 12, "backend": "eager", "precision": "bf16", "ppo": SHORT, **changes}), folder
     )
 
 
 def iterate(mode, gradients, trainer: Trainer) -> tuple[Trainer, Watch]:
-    """One iteration of a trainer whose tensors become fake."""
+    """Run one iteration of a trainer with fake tensors."""
     Fakes(mode)(trainer)
     gradients(list(trainer.policy.parameters()))
     watch = Watch()
@@ -62,7 +62,7 @@ def test_iteration_of_each_policy_kind_stays_on_device(mode, gradients, tmp_path
 
 @pytest.mark.parametrize("cuda_graphs", ["off", "on"])
 def test_iteration_with_each_opponent_kind_stays_on_device(mode, gradients, tmp_path, monkeypatch, cuda_graphs):
-    # What would be captured is called: a capture needs a driver.
+    # Call the function instead of capturing it, because a capture needs a driver.
     monkeypatch.setattr(cuda_graphs_module, "has_graphs", lambda device: False)
     opponents = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "cuda_graphs": cuda_graphs}
     trainer, watch = iterate(mode, gradients, tiny_trainer(tmp_path, **opponents))
@@ -72,7 +72,7 @@ def test_iteration_with_each_opponent_kind_stays_on_device(mode, gradients, tmp_
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_iteration_against_each_tier_stays_on_device(mode, gradients, tmp_path, tier):
-    """While battles against the commander before last, both decide."""
+    """While some battles still have the previous commander, both commanders decide."""
     before = "easy" if tier != "easy" else "hard"
     curriculum = CurriculumConfig(opponents=(before, tier))
     made = tiny_trainer(tmp_path, opponent="curriculum", curriculum=curriculum)

@@ -29,7 +29,7 @@ TEAMS = EchelonTask.TEAMS.get_task({"config": SHORT})
 
 
 def experiment_of(task, algorithm, folder, model=MlpConfig, **settings):
-    """Two iterations of eight decisions of four battles."""
+    """Return an experiment of two iterations, with eight decisions of four battles each."""
     config = ExperimentConfig.get_from_yaml()
     for name, value in {
         "max_n_iters": 2,
@@ -64,7 +64,7 @@ def experiment_of(task, algorithm, folder, model=MlpConfig, **settings):
     ids=lambda value: value.name if value in (TEAMS, VERSUS) else value.__name__.removesuffix("Config"),
 )
 def test_algorithm_learns_for_two_iterations(task, algorithm, model, tmp_path):
-    """All weights that act move, and the scalars that BenchMARL logs are finite."""
+    """All actor weights change, and the scalars that BenchMARL logs are finite."""
     experiment = experiment_of(task, algorithm, tmp_path, model)
     weights = dict(experiment.policy.named_parameters())
     before = {name: weight.clone() for name, weight in weights.items()}
@@ -73,14 +73,14 @@ def test_algorithm_learns_for_two_iterations(task, algorithm, model, tmp_path):
     assert before and not any(torch.equal(before[name], weight) for name, weight in weights.items())
     logged = {path.stem: np.loadtxt(path, delimiter=",", ndmin=2)[:, -1] for path in tmp_path.rglob("scalars/*.csv")}
     assert all(math.isfinite(value) for values in logged.values() for value in values)
-    # Battles last four decisions: each of the four ended twice an iteration.
+    # Battles last four decisions, so each of the four ends twice per iteration.
     assert logged["collection_battles"].tolist() == [8, 8]
     assert all(0 <= rate <= 1 for rate in logged["collection_win_rate"])
     assert len(logged["eval_reward_episode_reward_mean"]) == 2
 
 
 def test_baseline_recipe_runs(tmp_path, monkeypatch):
-    """The recipe of the table of baselines, by two iterations of 32 frames."""
+    """Run the recipe of the baseline table for two iterations of 32 frames."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks" / "baselines"))
     recipes = importlib.import_module("recipes")
     settings = ExperimentConfig.get_from_yaml()
@@ -96,7 +96,7 @@ def test_baseline_recipe_runs(tmp_path, monkeypatch):
 
 
 def test_groups_cover_both_teams(tmp_path):
-    """Teams of different size, and names of one's own."""
+    """Unequal teams with custom names."""
     task = EchelonTask.TEAMS.get_task({"config": UNEQUAL, "groups": ("attackers", "defenders"), "state": False})
     experiment = experiment_of(task, MappoConfig, tmp_path)
     experiment.run()

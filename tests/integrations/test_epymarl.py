@@ -1,6 +1,6 @@
-"""A team by the calls of EPyMARL's `gymma` wrapper and of PyMARL2's runners, beside the battles of `echelon.mechs`.
+"""Calls of EPyMARL's `gymma` wrapper and of PyMARL2's runners, compared with the battles of `echelon.mechs`.
 
-Neither is a package on the index, so the calls are made here.
+Neither is a published package, so the tests make their calls.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ DECISIONS = 60
 
 
 def reference():
-    """By decision what is shown before, the actions, each of which the mech may take, and what is shown after."""
+    """Return for each decision the input, available actions, and the output."""
     view = echelon.mechs(ARENA, OPPONENT, 1, "cpu", SEED, side="blue", action="discrete", state=True)
     td, steps = view.reset(), []
     for decision in range(DECISIONS):
@@ -67,7 +67,7 @@ def test_smac_interface_matches_view():
 
 
 def test_gymma_accepts_registered_id():
-    """Its constructor, its reset and its step, in its order."""
+    """Constructor, reset and step, in the order of the wrapper."""
     env = TimeLimit(gymnasium.make(ID, max_episode_steps=25, config=ARENA, opponent=OPPONENT), max_episode_steps=25)
     count = env.unwrapped.n_agents
     assert max(env.action_space, key=lambda space: space.n).n == 64

@@ -1,4 +1,4 @@
-"""Without its framework a module says in one line which extra installs it; the programs need none of them."""
+"""A module without its framework names the extra to install in one line; the programs need no framework."""
 
 import re
 import subprocess

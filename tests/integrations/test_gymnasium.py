@@ -1,4 +1,4 @@
-"""Mechs as a vector of environments, by the contract that gymnasium documents; a team as a single agent."""
+"""Mechs as a vector of environments by gymnasium's documented contract; a team as a single agent."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def vector(config=SHORT, battles=3, **how):
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_gymnasium_contract_holds(form):
-    """Spaces, shapes and dtypes of every reset and step, and whose battle began anew."""
+    """Spaces, shapes and dtypes of every reset and step, and autoreset."""
     envs = vector(**form)
     count = 12 if "opponent" in form else 6
     assert isinstance(envs, VectorEnv) and envs.num_envs == count
@@ -61,7 +61,7 @@ def test_gymnasium_contract_holds(form):
 
 
 def test_it_is_the_battles_of_the_view():
-    """Rows are mechs, battle by battle; one battle ends earlier, and its last observation is told."""
+    """Rows are mechs, grouped by battle; one battle ends earlier, and its last observation is in the infos."""
     envs, view = vector(), echelon.mechs(SHORT, EASY, 3, "cpu", 1)
     seen, _ = envs.reset(seed=7)
     view.set_seed(7)
@@ -101,7 +101,7 @@ def test_equal_seeds_give_equal_battles():
 
 
 def test_nan_action_becomes_zero_and_is_counted():
-    """Battle 1 ends with its second decision, after which the count of its mechs begins again."""
+    """Battle 1 ends after its second decision; then the count of its mechs restarts."""
     clean, envs = vector(), vector()
     clean.reset(seed=1)
     _, infos = envs.reset(seed=1)
@@ -196,7 +196,7 @@ def test_invalid_calls_are_refused_in_one_line(what, call):
         call(vector())
 
 
-# When battles that ended begin anew
+# Autoreset modes
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
@@ -237,7 +237,7 @@ def test_team_vector_matches_gymnasium_vector(mode):
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
 def test_mechs_of_finished_battle_wait_for_next(mode):
-    """Beside `SAME_STEP` of the same battles: the last observation and the outcome, then the next battle."""
+    """Compared with `SAME_STEP` of the same battles: the last observation and the outcome, then the next battle."""
     envs, same = vector(autoreset_mode=mode), vector()
     assert np.array_equal(envs.reset(seed=3)[0], same.reset(seed=3)[0])
     actions = np.zeros(envs.action_space.shape, np.float32)
@@ -270,7 +270,7 @@ def test_partial_reset_of_battle_is_refused():
 
 
 def test_gymnasium_wrapper_normalises_observations():
-    """`NormalizeObservation`, as CleanRL's continuous PPO has it, refuses `SAME_STEP`."""
+    """`NormalizeObservation`, used by CleanRL's continuous PPO, refuses `SAME_STEP`."""
     envs = NormalizeObservation(vector(autoreset_mode=AutoresetMode.NEXT_STEP))
     envs.reset(seed=1)
     for _ in range(6):
@@ -288,7 +288,7 @@ def rollout_of(env):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
 def test_torchrl_wrapper_accepts_vector(mode):
-    """It plays on after the end of a battle: the fifth decision is the first of the next one."""
+    """It continues after the end of a battle: the fifth decision is the first of the next battle."""
     td = rollout_of(GymWrapper(vector(autoreset_mode=mode)))
     assert td["next", "truncated"].squeeze(-1)[0].tolist() == [False, False, False, True, False, False]
     assert td["next", "observation"].isfinite().all()
@@ -296,7 +296,7 @@ def test_torchrl_wrapper_accepts_vector(mode):
 
 @pytest.mark.filterwarnings("ignore")
 def test_torchrl_gym_env_finds_id_in_process_and_spawned_worker():
-    """`GymEnv` tries `frameskip` first, and goes on without it where it is refused in Python's words."""
+    """`GymEnv` first passes `frameskip`, and retries without it after a TypeError."""
     make_env = functools.partial(GymEnv, ECHELON, config=SHORT, opponent=EASY)
     env = ParallelEnv(2, make_env, mp_start_method="spawn")
     try:

@@ -1,6 +1,6 @@
-"""The programs of `docs/INTEGRATIONS.md` run, each where the framework that its fence names is installed.
+"""Run the programs of `docs/INTEGRATIONS.md`, each if the framework named by its fence is installed.
 
-`tests/docs` runs those of the other pages; what it imports does not fit the TorchRL of every framework.
+`tests/docs` runs the programs of other pages; its imports need another TorchRL than some frameworks.
 """
 
 import runpy

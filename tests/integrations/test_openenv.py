@@ -1,4 +1,4 @@
-"""Battles of an OpenEnv server, by the package's own client, and a policy gradient over styles of prompts."""
+"""The OpenEnv server with the package's own client, and a policy gradient over prompt styles."""
 
 import dataclasses
 import functools
@@ -59,7 +59,7 @@ def test_client_keeps_its_battle_between_calls(address):
 
 
 def test_reply_reward_is_win_rate_change():
-    """With the same chance no order changes nothing."""
+    """With common random numbers, no orders give an advantage of 0."""
     env = CommandEnvironment(CONFIG, branches=4)
     env.reset(seed=2)
     assert env.step(CommandAction(text='{"orders": []}')).reward == 0.0
@@ -76,12 +76,12 @@ STYLES = {
     "wait": '{"orders": [{"pack": 0, "kind": "hold", "fire": "hold"}]}',
     "flee": '{"orders": [{"pack": 0, "kind": "move", "place": [1, 1], "fire": "hold"}]}',
 }
-"""What the stand-in model replies, by the style of its prompt."""
+"""Replies of the stand-in model, keyed by prompt style."""
 
 
 @pytest.mark.long
 def test_policy_gradient_finds_best_prompt_style():
-    """REINFORCE over three styles with the mean of the group as baseline. A style that holds its fire does not win."""
+    """REINFORCE over three styles with the group mean as baseline; a style that holds fire does not win."""
     rules = dataclasses.replace(RULES, max_episode_s=24.0)
     teams = {"blue": ("medium", "light"), "red": ("medium", "light")}
     config = dataclasses.replace(CONFIG, rules=rules, **teams, command=CommandConfig(period=32))
@@ -92,7 +92,7 @@ def test_policy_gradient_finds_best_prompt_style():
 
     @functools.cache
     def battle(style: str, seed: int) -> float:
-        """The reward; a style and a seed always lead to the same one, so that it is played once."""
+        """Return the reward, cached because it depends only on style and seed."""
         env.reset(seed=seed)
         while True:
             stepped = env.step(CommandAction(text=STYLES[style]))

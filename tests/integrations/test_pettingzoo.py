@@ -1,4 +1,4 @@
-"""One battle under PettingZoo's names: PettingZoo's own tests, and the same battle as in a view."""
+"""One battle with PettingZoo's API: PettingZoo's own tests, and equality with a view."""
 
 import functools
 
@@ -36,7 +36,7 @@ def test_pettingzoo_api_tests_pass(death, form, capsys):
 
 
 def draw(battle, generator):
-    """An action for each agent, from one draw for all mechs."""
+    """Return an action for each agent, sampled for all mechs at once."""
     width = battle.action_space(battle.possible_agents[0]).shape[0]
     drawn = torch.rand(len(battle.possible_agents), width, generator=generator) * 2 - 1
     own = dict(zip(battle.possible_agents, drawn.numpy(), strict=True))
@@ -86,7 +86,7 @@ def test_deaths_are_reported(death):
 
 
 def test_infos_name_winner():
-    """The last mech of a team falls: each agent is told whether its team won."""
+    """After the last death of a team, the info of each agent states whether its team won."""
     for opponent, winners in ((None, ["blue_0", "blue_1"]), (EASY, ["agent_0", "agent_1"])):
         battle = parallel_env(LONG, opponent=opponent)
         _, infos = battle.reset(seed=1)
@@ -98,7 +98,7 @@ def test_infos_name_winner():
 
 
 def test_supersuit_keeps_winner():
-    """Its vectorization lays the infos of the reset over those of the last step."""
+    """Its vectorization merges the infos of the reset into those of the last step."""
     supersuit = pytest.importorskip("supersuit")
     battle = parallel_env(LONG, opponent=EASY)
     envs = supersuit.pettingzoo_env_to_vec_env_v1(battle)
@@ -112,7 +112,7 @@ def test_supersuit_keeps_winner():
 
 
 def test_torchrl_wrapper_keeps_winner_of_each_battle():
-    """It takes the names of infos from the first reset: later ones may lack them, steps may not add any."""
+    """It takes the info names from the first reset; later infos may lack names but must not add any."""
     battle = parallel_env(LONG, opponent=EASY)
     wrapped = PettingZooWrapper(battle)
     for _ in range(2):
@@ -132,7 +132,7 @@ def test_mask_excludes_unavailable_actions():
 
 
 def test_info_masks_equal_observation_masks():
-    """As AgileRL reads them; with the infos of a reset after the end of a battle too."""
+    """In the form that AgileRL reads, also after a reset."""
     battle, shown = (parallel_env(LONG, action="discrete", masks=place) for place in ("infos", "observation"))
     still = {name: 0 for name in battle.possible_agents}
     for fallen in (False, True):
@@ -164,7 +164,7 @@ def test_torchrl_wrapper_accepts_parallel_env(death, form):
 
 
 def test_torchrl_wrapper_continues_after_deaths():
-    """Wrapped as docs/INTEGRATIONS.md shows. TorchRL goes on sending actions of the dead."""
+    """The wrapper of docs/INTEGRATIONS.md. TorchRL continues to send actions for dead mechs."""
     torch.manual_seed(0)
     battle = parallel_env(EnvConfig.small(), death="terminates", opponent="heuristic:expert")
     wrapped = PettingZooWrapper(battle, use_mask=True, done_on_any=False, seed=0)
@@ -208,7 +208,7 @@ def test_nan_action_becomes_zero_and_is_counted(opponent):
         assert {agent: info["bad_actions"] for agent, info in infos.items() if info["bad_actions"]} == {
             name: 2 * decision
         }
-    # The end of the battle names the count of each team too.
+    # At the end of the battle, the infos also contain the count of each team.
     column = battle.view.stat_names.index("bad_actions")
     team = 0 if opponent is None else 1
     stats = battle.view.env.last_observation()["outcome", "stats"][0, :, column]

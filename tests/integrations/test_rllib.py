@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.integrations, pytest.mark.filterwarnings("ignore")]
 
 
 def played_out(env):
-    """What the last step of a battle returns; every observation is in its space."""
+    """Play a battle and return its last step; check that every observation is in its space."""
     observations, infos = env.reset(seed=1)
     flags = ({"__all__": False}, {"__all__": False})
     while not any(own["__all__"] for own in flags):

@@ -22,7 +22,7 @@ def vector(battles=2, **how):
 
 @pytest.mark.parametrize("form", [{}, {"action": "discrete"}, {"observation": "structured"}], ids=str)
 def test_sb3_ppo_learns_for_two_updates(form):
-    """All weights of the policy move."""
+    """All weights of the policy change."""
     envs = VecMonitor(vector(**form))
     kind = "MultiInputPolicy" if form.get("observation") else "MlpPolicy"
     model = PPO(kind, envs, n_steps=8, batch_size=16, n_epochs=2, seed=0, device="cpu")
@@ -34,7 +34,7 @@ def test_sb3_ppo_learns_for_two_updates(form):
 
 
 def test_end_of_battle_reports_terminal_observation():
-    """The true last observation is told apart from the first one of the next battle, and that time was up."""
+    """Infos contain the true last observation, distinct from the next initial one, and the time-limit flag."""
     envs, plain = vector(), vector().envs
     seen = envs.reset()
     assert np.array_equal(seen, plain.reset()[0])

@@ -1,4 +1,4 @@
-"""Pictures of a run while it goes on: the report, curves, strips for a logger."""
+"""Output of a run in progress: the report, curves, and picture strips for a logger."""
 
 import dataclasses
 import json
@@ -33,19 +33,19 @@ EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
 
 
 def told(folder) -> dict:
-    """What the report of a run folder holds."""
+    """Return the data in the report of a run folder."""
     page = (folder / "report.html").read_text()
     return json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
 
 
 def embedded(folder) -> str:
-    """The replay's page in it."""
+    """Return the embedded page of the replay."""
     page = (folder / "report.html").read_text()
     return json.loads(re.search(r'id="page">(.*?)</script>', page)[1])
 
 
 class Watch(Callback):
-    """Notes what the report says after each iteration."""
+    """Record the report after each iteration."""
 
     def __init__(self):
         self.states, self.iterations = [], []
@@ -80,7 +80,7 @@ def test_report_exists_from_start_and_follows_run(tmp_path, monkeypatch):
     assert report["best"].startswith("best: this run's own policy")
     (speed,) = (tile for tile in report["tiles"] if tile["what"] == "speed")
     rows = read_metrics(tmp_path / "metrics.csv")
-    # The table tells milliseconds.
+    # The table has millisecond resolution.
     expected = rows[-1]["agent_steps"] / rows[-1]["seconds"]
     assert float(speed["value"].replace(",", "")) == pytest.approx(expected, rel=0.02), "steps by time"
     assert f"{rows[-1]['agent_steps_per_s']:,.0f} in the last iteration" in speed["detail"]
@@ -99,7 +99,7 @@ def test_report_warns_if_run_does_not_learn():
 
 
 def test_reported_command_omits_folders(tmp_path):
-    words = ["/home/somebody/echelon/pipelines/train.py", "--run-dir=/home/somebody/runs/one two", "--seed", "3"]
+    words = ["/home/user/echelon/pipelines/train.py", "--run-dir=/home/user/runs/one two", "--seed", "3"]
     assert command_of(words) == "train.py '--run-dir=one two' --seed 3"
     assert command_of(["pipelines/train.py", "--run-dir", "runs/mine"]) == "pipelines/train.py --run-dir runs/mine"
     assert commit_of(tmp_path) == "", "no clone"
@@ -151,7 +151,7 @@ def test_full_disk_does_not_end_run(tmp_path, monkeypatch, caplog):
 
 
 def test_failing_picture_does_not_end_run(tmp_path, monkeypatch, caplog):
-    """Whatever the error is: of a font, of LaTeX, of a logger."""
+    """Any error, for example of a font, of LaTeX or of a logger."""
 
     def fails(*_):
         raise RuntimeError("latex could not be found\nsee the log")
@@ -170,7 +170,7 @@ def test_failing_picture_does_not_end_run(tmp_path, monkeypatch, caplog):
 
 
 class Board:
-    """A logger, as TorchRL's TensorBoard one is used."""
+    """A logger with the interface of TorchRL's TensorBoard logger."""
 
     def __init__(self):
         self.scalars, self.images, self.experiment = {}, [], self
@@ -193,7 +193,7 @@ class Boarded(MetricsLogger):
 
 @pytest.mark.long
 def test_recorded_battles_embed_replay_and_log_strip(tmp_path):
-    """And the board has the columns of both tables."""
+    """The logger also receives the columns of both tables."""
     logger = Boarded()
     callbacks = [EvalCallback(), BattleStrips(), Report(1e9), logger]
     Trainer(tiny_run(evaluation=EVALUATION, replay_battles=2), tmp_path, callbacks=callbacks).train()
@@ -217,7 +217,7 @@ def test_recorded_battles_embed_replay_and_log_strip(tmp_path):
 
 
 WHEN = {"iteration", "agent_steps", "seconds", "rival"}
-"""What a board has as its step, and in names."""
+"""Columns that a logger uses as step and in names."""
 
 
 def test_report_shows_each_skill(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from echelon.runtime.errors import ConfigError
 
 
 def run(name, wins, **settings) -> Run:
-    """A run whose return grows, and that wins these shares against `easy`, an evaluation each."""
+    """Return a run with growing return and the given win rates against `easy`, one per evaluation."""
     metrics = [{"agent_steps": 1000.0 * n, "return": float(n)} for n in range(1, 4)]
     told = [
         {"rival": "easy", "agent_steps": f"{1000 * n}", "win_rate": f"{win}", "low": "0", "high": "1"}

@@ -1,4 +1,4 @@
-"""Runs side by side: grouped by what differs in their config, with intervals over seeds."""
+"""Comparison of runs: groups by config differences, with intervals over seeds."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from echelon.runtime.files import FileError
 
 
 def run(name, values=(), **settings) -> Run:
-    """A run whose return is `values`, one a thousand agent steps."""
+    """Return a run whose return is `values`, one value per thousand agent steps."""
     metrics = [{"agent_steps": 1000.0 * n, "return": value} for n, value in enumerate(values, 1)]
     return Run(name, settings, metrics, [])
 
@@ -74,7 +74,7 @@ TRUE_MEANS = {"normal": 0.6, "exponential": 1.0, "bounded": 0.95}
 @pytest.mark.parametrize("runs", [3, 5, 10])
 @pytest.mark.parametrize("law", DRAWS)
 def test_interval_over_runs_covers_true_mean(law, runs):
-    """A percentile bootstrap of 3, 5 and 10 normal runs holds the mean 73, 83 and 89 times in 100."""
+    """A percentile bootstrap of 3, 5 and 10 normal runs covers the mean only in 73, 83 and 89 % of cases."""
     rng = np.random.default_rng(0)
     sample, other = (DRAWS[law](rng, (runs, 8000)) for _ in range(2))
     trimmed = stats.trim_mean(DRAWS[law](rng, 400_000), 0.25) if runs >= 4 else TRUE_MEANS[law]
