@@ -77,7 +77,7 @@ def main(
 
 
 def policy_of(env: EnvBase) -> SafeSequential:
-    """The best action of those that a mech can carry out, by one network for all mechs."""
+    """Return a policy that selects the best available action, with one network for all mechs."""
     spec, width = env.full_action_spec_unbatched, 128
     net = MLP(
         env.observation_spec[OBSERVATION].shape[-1],

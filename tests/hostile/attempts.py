@@ -1,7 +1,7 @@
-"""Commands in surroundings that fail them; `test_environment` starts this as a process of its own.
+"""Run commands in failing environments; `test_environment` starts this as a separate process.
 
-One import serves all: each attempt is a fork, of a process without threads. Prints one JSON line: by case, the exit
-code, what was printed, which files changed, and what the league holds.
+Each attempt is a fork of one process without threads, so imports run once. Prints one JSON line: by case, the exit
+code, the output, the changed files, and the content of the league.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# Matplotlib keeps a list of the fonts of this machine; where it must make it first and the disk is full, it says so.
+# Matplotlib caches the machine's fonts; it would warn if the disk is full when it creates the cache.
 import matplotlib.font_manager  # noqa: F401
 import torch
 
@@ -63,7 +63,7 @@ MADE = {
     "maps": "out/maps.png",
     "dataset": "out/battles.safetensors",
 }
-"""The file that each command makes."""
+"""File that each command creates."""
 
 
 def full(limit: int) -> Change:
@@ -77,7 +77,7 @@ def full(limit: int) -> Change:
 
 
 def read_only(home: Path) -> None:
-    """Folders that nobody may write to, not even root, who gives up its privileges."""
+    """Make folders read-only; root drops its privileges."""
     for folder in (home, *(path for path in home.rglob("*") if path.is_dir())):
         folder.chmod(0o555)
     header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
@@ -90,7 +90,7 @@ def output_full(home: Path) -> None:
 
 
 def output_closed(home: Path) -> None:
-    """Output that nobody reads any more."""
+    """Close the reading end of the output."""
     ear, mouth = os.pipe()
     os.close(ear)
     os.dup2(mouth, 1)
@@ -157,7 +157,7 @@ CASES: dict[str, tuple[str, Change, tuple[str, ...]]] = {
     "import interrupted as it has appeared": ("import", interrupted(store_module.os, "link", True), ()),
     **{f"a {kind} as log": ("tournament", log_is(kind), ()) for kind in ("fifo", "folder", "link")},
 }
-"""The command, what is done to its surroundings, and more words."""
+"""Command, change of its environment, and further arguments."""
 
 
 def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, str, str]:
@@ -175,7 +175,7 @@ def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, st
             sys.argv = ["pipelines/arena.py", *(word.replace("{home}", str(home)) for word in words)]
             run(arena.main)
         except SystemExit as stop:
-            # As Python ends a program.
+            # As at the exit of a Python program.
             if isinstance(stop.code, str):
                 os.write(2, f"{stop.code}\n".encode())
             code = stop.code if isinstance(stop.code, int) else 1
@@ -222,7 +222,7 @@ def seen(home: Path) -> dict[str, object]:
 
 def main(home: Path) -> None:
     torch.set_num_threads(1)
-    # Lines of progress come by the clock.
+    # Progress lines depend on time.
     progress_bar.FIRST_S = math.inf
     made = home / "made"
     store = Store.create(made / "league", BRIEF)

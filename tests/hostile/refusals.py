@@ -1,4 +1,4 @@
-"""What a refusal is: one line of a ConfigError or FileError, short, and soon."""
+"""Definition of a refusal: a ConfigError or FileError with one short line, raised quickly."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 LONGEST_LINE = 900
-"""Letters of a message."""
+"""Maximum number of characters of a message."""
 
 
 def refusal(act: Callable[[], object], *says: str) -> str:

@@ -1,4 +1,4 @@
-"""What a user hands to matches, adds to the environment, or sets for torchrun, and is none: one ConfigError each."""
+"""Invalid arguments of matches, extensions of the environment and torchrun variables raise one ConfigError each."""
 
 import dataclasses
 import json
@@ -74,7 +74,7 @@ def test_recorder_refuses_invalid_battle_count(battles):
     refusal(lambda: Recorder(battles), "Recorder.battles must be ")
 
 
-# What a user adds
+# Extensions by users
 
 
 WRONG_NAMES = {"none": None, "a number": 5, "nothing": "", "two words": "a b", "escape codes": "\x1b[31m"}
@@ -127,7 +127,7 @@ def test_seed_beyond_64_bits_is_refused(tmp_path):
         assert store.matches() == []
 
 
-# What torchrun tells
+# Variables of torchrun
 
 
 VARIABLES = {

@@ -1,4 +1,4 @@
-"""Checkpoints of strangers: every claim made wrong in every way, and files that are longer than their claims say."""
+"""Untrusted checkpoints: invalid values in all metadata, and files longer than declared."""
 
 import hashlib
 import json
@@ -60,12 +60,12 @@ CHANGED = [
     if place and "settings" not in place[:-1] and place[:2] not in (("env", "catalog"), ("battles", "env"))
 ]
 HARMLESS = {"written_by", "group_sizes", "settings", "battles", "reward", "layout", "seconds"}
-"""Told, or compared with those of the run that goes on."""
+"""Metadata that is only displayed, or compared with the resumed run."""
 WRONG = (
     *("gone", "null", "true", "a word", "escape codes", "below zero", "a fraction", "an empty list", "an empty object"),
     "a list in lists",
 )
-"""Of `VALUES`; how large a number may be is the affair of `test_settings.py`."""
+"""Names in `VALUES`; `test_settings.py` covers the limits of numbers."""
 
 
 @pytest.mark.parametrize("place", CHANGED, ids=lambda place: ".".join(map(str, place)))

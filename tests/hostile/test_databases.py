@@ -1,4 +1,4 @@
-"""Databases of strangers: refused in one line that says what is wrong, soon, and without a byte written to them."""
+"""Untrusted databases: refused quickly in one line that names the error, without any write to the file."""
 
 import hashlib
 import json
@@ -117,7 +117,7 @@ def in_schema(before: str, after: str):
 
 
 def foreign(*statements: str):
-    """Spoils a database by putting somebody else's in its place."""
+    """Return a function that replaces a database by a foreign one."""
 
     def spoil(path: Path) -> None:
         path.unlink()
@@ -128,7 +128,7 @@ def foreign(*statements: str):
 
 MARK = f"application_id must be {APPLICATION_ID}, got "
 SCHEMAS = {
-    "somebody's notes": (foreign("CREATE TABLE notes (line TEXT)", "INSERT INTO notes VALUES ('dear')"), MARK + "0"),
+    "database of notes": (foreign("CREATE TABLE notes (line TEXT)", "INSERT INTO notes VALUES ('dear')"), MARK + "0"),
     "a table called league": (foreign("CREATE TABLE league (name TEXT PRIMARY KEY, value TEXT NOT NULL)"), MARK + "0"),
     "nothing": (foreign("PRAGMA user_version = 0", "VACUUM"), MARK + "0"),
     "an empty file": (lambda path: path.write_bytes(b""), MARK + "0"),
@@ -294,7 +294,7 @@ ROWS = {
     "rules are a text": (setting("rules", '"x"'), "rules must be a JSON object"),
     "rules that cannot be": (setting("rules", json.dumps({**CONFIG, "tau": -1.0})), "tau must be 0.001"),
     "rules that lack one": (setting("rules", "{}"), "rules must be complete: this LeagueConfig lacks tau, "),
-    "rules nobody knows": (setting("rules", '{"x": 1}'), "rules.x must be absent"),
+    "unknown rules": (setting("rules", '{"x": 1}'), "rules.x must be absent"),
     "no settings": (sql("DELETE FROM league"), "expected the rules of a league, found none"),
     "a role of text": (setting("role main", '{"generation": "../.."}'), "role main.generation must be an integer"),
     "a role with more": (setting("role main", json.dumps({**ROLE, "x": 1})), "role main.x must be absent"),
@@ -302,7 +302,7 @@ ROWS = {
         setting("role main", json.dumps({**ROLE, "generation": "../../x"})),
         "role main.generation must be an integer",
     ),
-    "a role that judges nobody": (
+    "a role with an unknown judged entry": (
         setting("role main", json.dumps({**ROLE, "judged": {"x": [1, 2]}})),
         "role main.judged must be a sha256",
     ),
@@ -330,7 +330,7 @@ ROWS = {
         "according to its name",
     ),
     "a tier with another id": (sql(f"UPDATE entries SET id = '{'a' * 64}' WHERE rowid = 2"), "id must be"),
-    "a tier nobody knows": (sql("UPDATE entries SET name = 'heuristic:best@1' WHERE rowid = 1"), "name must be"),
+    "an unknown tier": (sql("UPDATE entries SET name = 'heuristic:best@1' WHERE rowid = 1"), "name must be"),
     "a name that is a class": (sql("UPDATE entries SET name = 'os:system' WHERE rowid = 6"), "name must be"),
     "a name that is a path": (sql("UPDATE entries SET name = '../../x' WHERE rowid = 6"), "name must be"),
     "weights that lead elsewhere": (
@@ -445,7 +445,7 @@ PAGES = {
     "all but the end": (cut(0.9), "corrupt: "),
     "pages of 3 bytes": (put(16, b"\x00\x03"), "not a database"),
     "a version of the format to come": (put(18, b"\x09\x09"), "not a database|readonly"),
-    "letters of a set nobody knows": (put(56, b"\x00\x00\x00\x09"), ""),
+    "an unknown text encoding": (put(56, b"\x00\x00\x00\x09"), ""),
     "another set of letters": (put(56, b"\x00\x00\x00\x02"), "not the file of a league|cannot be read|malformed"),
     "a schema of another format": (put(44, b"\x00\x00\x00\x63"), "unsupported file format"),
     "the schema's page is zeros": (put(100, bytes(PAGE - 100)), "corrupt: "),
@@ -486,7 +486,7 @@ def test_corrupt_pages_are_refused_in_one_line(league, tmp_path, case):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_flipped_bits_are_refused_in_one_line_or_harmless(league, tmp_path, seed):
-    """Whatever they are in: values of rows, which are checked, or what SQLite holds them by."""
+    """Flip bits in row values, which are checked, and in SQLite's own structures."""
     chance = random.Random(seed)
 
     def spoil(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Full disks, read-only folders, a locked database, interrupts: one line, nothing lost, nothing half-written."""
+"""Full disks, read-only folders, a locked database, interrupts: one error line, no lost data, no partial files."""
 
 import errno
 import json
@@ -68,7 +68,7 @@ def test_failing_command_prints_one_line_and_leaves_no_files(told, case):
     code, before, after = now["code"], now["before"], now["after"]
     lines = now["errors"].splitlines()
     if "closed pipe" in case:
-        assert code in (0, 1) and not lines, "nobody is there to be told"
+        assert code in (0, 1) and not lines, "the pipe has no reader"
     elif code == 0:
         assert "bytes" in case or "output" in case, "a disk that has room for this, or a command that prints nothing"
         assert not lines
@@ -79,7 +79,7 @@ def test_failing_command_prints_one_line_and_leaves_no_files(told, case):
         assert line.startswith("interrupted" if "interrupted" in case else "error: ") and len(line) < 500
     assert now["victim"] == "a file of the user's"
     new = [name for name in after["files"] if name not in before["files"]]
-    # The case itself puts a folder in the place of this file.
+    # The case itself replaces this file by a folder.
     replaced = {"league/log.jsonl"} if case == "a folder as log" else set()
     assert set(before["files"]) - set(after["files"]) - replaced == set()
     assert not [name for name in new if "/." in name], "no drafts"
@@ -443,7 +443,7 @@ from echelon import EchelonEnv
 
 @pytest.fixture
 def usual():
-    """Python's handler of interrupts, whatever a library that another test imported has put in its place."""
+    """Restore Python's interrupt handler, which a library may have replaced."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield signal.default_int_handler
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""Exported leagues of strangers, and long ones of ours: read and written row by row, in little memory."""
+"""Untrusted and long exported leagues: read and written row by row, in bounded memory."""
 
 import io
 import itertools
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.long
 
 MIB = 1 << 20
 LONG = 24 * MIB
-"""Bytes of the files here, of 256 MiB that they may have."""
+"""Size of the test files, in bytes; the limit is 256 MiB."""
 LITTLE = 12 * MIB
-"""Bytes that reading or writing a file of ours may hold: a chunk, as text too, and some hundred rows."""
+"""Memory limit for reading or writing a valid file, in bytes: a chunk, its text, and some hundred rows."""
 SOME = 100 * MIB
-"""Bytes that refusing a value as long as it may be, of lists in lists, may hold."""
+"""Memory limit for refusing a nested list of maximum length, in bytes."""
 
 
 def peak(act: Callable[[], object]) -> int:
@@ -65,7 +65,7 @@ def files_of(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-# Long files of ours
+# Long valid files
 
 
 @pytest.mark.requirement("R10")
@@ -135,7 +135,7 @@ def test_parser_accepts_any_chunk_size(monkeypatch, chunk):
         list(read_tables("file", io.BytesIO(KINDS), len(KINDS) - 2, ("a", "f"), only_finite=False))
 
 
-# Files of strangers
+# Untrusted files
 
 VERSIONS = json.dumps(current_versions().as_json())
 START = f'{{"schema": "echelon-league", "version": 1, "env": {VERSIONS}, "rules": {{}}, '.encode()
@@ -163,7 +163,7 @@ CASES: dict[str, tuple[bytes, bytes, str]] = {
 @pytest.mark.requirement("R10", "R31")
 @pytest.mark.parametrize("case", CASES)
 def test_invalid_export_is_refused_in_bounded_memory(tmp_path, case):
-    """As soon as something is wrong with it, whatever comes then."""
+    """Refuse the file at its first error, without reading the rest."""
     start, more, says = CASES[case]
     path, other = tmp_path / "league.json", tmp_path / "a" / "b"
     with open(path, "wb") as file:
@@ -184,7 +184,7 @@ def test_too_many_keys_are_refused(tmp_path):
 
 
 def test_settings_share_size_limit(tmp_path):
-    """Of what is no row, so that many values may not be as long as one."""
+    """Settings share one size limit, so that many long settings are refused."""
     path = tmp_path / "league.json"
     path.write_bytes(START + b", ".join(b'"%d": "%s"' % (key, b"x" * MIB) for key in range(24)))
     message = refusal(lambda: read_league(path, tmp_path / "other"), "league.json: 3: not valid JSON, or more than ")

@@ -1,6 +1,6 @@
-"""Flags with bad values: every program ends with one line that says which, and writes nothing.
+"""Flags with invalid values: every program exits with one line that names the flag, and writes nothing.
 
-The programs run in this process, as `main` with the words of a command.
+The programs run in this process, by `main` with the arguments of a command.
 """
 
 import dataclasses
@@ -91,7 +91,7 @@ BAD = {
     "a league of 5,000 letters": ("arena", ("standings", "--league", LONG), "--league must be at most 4096 letters"),
     "a league of 300 letters": ("arena", ("list", "--league", "y" * 300), "--league must be at most 4096 letters"),
     "an entry of no name": ("arena", ("history", "", *LEAGUE), "an argument must be a value"),
-    "an entry that is not there": ("arena", ("history", "nobody", *LEAGUE), "nobody"),
+    "an entry that is not there": ("arena", ("history", "unknown", *LEAGUE), "unknown"),
     "watch nothing": ("arena", ("watch", ""), "an argument must be a value"),
     "watch NUL": ("arena", ("watch", "a\0b"), "without NUL"),
     "watch 5,000 letters": ("arena", ("watch", LONG), "at most 4096 letters"),
@@ -113,9 +113,9 @@ BAD = {
     "add nothing": ("arena", ("add", *LEAGUE), "at least one checkpoint"),
     "add an empty name": ("arena", ("add", "", *LEAGUE), "an argument must be a value"),
     "add a folder without one": ("arena", ("add", "{tmp}", *LEAGUE), "checkpoint.json"),
-    "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "nobody"), "nobody"),
+    "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "unknown"), "unknown"),
     "retire nothing": ("arena", ("retire", *LEAGUE), "at least one entry's name"),
-    "retire nobody": ("arena", ("retire", "nobody", *LEAGUE), "nobody"),
+    "retire an unknown entry": ("arena", ("retire", "unknown", *LEAGUE), "unknown"),
     "payoff of another kind": (
         "arena",
         ("payoff", *LEAGUE, "--out", "{tmp}/p.xyz"),
@@ -173,7 +173,7 @@ BAD = {
         ("evolve", *LEAGUE, "--train.num-envs", "0"),
         "--train.num-envs must be at least 2 battles",
     ),
-    "play of nobody": ("arena", ("play", "--blue", "", "--red", "heuristic:easy"), "--blue must be a value"),
+    "play without a commander": ("arena", ("play", "--blue", "", "--red", "heuristic:easy"), "--blue must be a value"),
     "play of no tier": ("arena", ("play", "--blue", "heuristic:", "--red", "heuristic:easy"), "heuristic:trivial|easy"),
     "play of another tier": (
         "arena",

@@ -1,4 +1,4 @@
-"""Arguments of another type, out of range, or of a machine that is not here: one ConfigError each."""
+"""Arguments of wrong types, out of range, or for missing devices raise one ConfigError each."""
 
 import dataclasses
 
@@ -184,7 +184,7 @@ def test_config_must_be_env_config(maps):
     refusal(lambda: EnvConfig(world=WorldConfig(size_x=40.5)), "WorldConfig.size_x must be an integer, got 40.5")
 
 
-# What torch's users expect to work
+# Conversions that torch users expect
 
 
 def test_numpy_and_torch_scalars_are_accepted(maps):

@@ -1,5 +1,4 @@
-"""Numbers that no machine of 64 bits holds, or none that computes in float32: in JSON, in claims, in states, in rows of
-a catalog."""
+"""Numbers beyond 64 bits or beyond float32 in JSON, metadata, states and catalog rows."""
 
 import json
 import shutil
@@ -61,7 +60,7 @@ def test_json_preserves_64_bit_numbers(number):
     assert parse_json("a.json", json.dumps(number).encode()) == number
 
 
-# Settings of a battle, as a file tells them
+# Battle settings from a file
 
 
 def numbers_in(values, where=()):

@@ -1,4 +1,4 @@
-"""A league, a replay, a checkpoint and a run that one may only read are read, and nothing is made beside them."""
+"""Read-only leagues, replays, checkpoints and runs can be read, and no files are created next to them."""
 
 import ctypes
 import os
@@ -97,7 +97,7 @@ def test_read_commands_accept_read_only_league(read_only):
     for words in ("standings", "list", "payoff", "ratings", ("history", entry.name), ("export", "--out", "all.json")):
         assert command(*([words] if isinstance(words, str) else words), "--league", league) == "", words
     assert names_in(read_only) == before
-    # Pictures that would lie beside what they show lie here.
+    # Pictures that are usually written next to their source are written to the working folder.
     assert names_in(Path.cwd()) >= ["all.json", "payoff.png", "ratings.png"]
 
 

@@ -1,6 +1,6 @@
-"""Replays of strangers: each claim and each array made wrong in every way that its kind can be.
+"""Untrusted replays: each metadata value and each array is replaced by invalid values of all kinds.
 
-Whatever a file says, it is refused in one line, or all that is drawn of it can be drawn.
+Each file is refused in one line, or can be drawn completely.
 """
 
 import functools
@@ -39,7 +39,7 @@ SPOKEN = (
     action_width(max(end - first for first, end in CLAIMS["replay"]["teams"].values())),
 )
 TENSORS["0/commands"] = np.zeros(SPOKEN, np.float32)
-"""The scripted commanders of the file have no value head, and nobody gives them orders."""
+"""The scripted commanders of the file have no value head and receive no orders."""
 GIB = 1 << 30
 IN_ENV = ("replay", "env")
 PLACES = list(places(CLAIMS, ("weapon_specs", "stats")))
@@ -53,7 +53,7 @@ def each_of(paths):
 
 
 def outcome(path, same_ground=True):
-    """What comes of a file: the error in one line, or nothing where all of it can be drawn."""
+    """Return the one-line error of a file, or None if it can be drawn completely."""
     try:
         replay = file.read(path)
         grounds = [GROUND() if same_ground else rebuild(replay, battle) for battle in replay.battles]
@@ -92,13 +92,13 @@ def test_changed_metadata_is_refused_or_drawable(path, tmp_path):
 
 
 def digits(path):
-    """Written as text, because the hash of what no reader takes is nobody's."""
+    """Write the metadata as text, because the hash of unreadable values is undefined."""
     return forged(TENSORS, CLAIMS, json.dumps(put(CLAIMS, path, 10**400)))
 
 
 @each_of(SETTINGS)
 def test_changed_setting_is_refused_or_map_is_generated(path, tmp_path):
-    """Only a few values: those that are of the wrong type are the settings' own affair."""
+    """Only a few values; `test_settings.py` covers values of wrong types."""
     for name in (
         "null",
         "a word",
@@ -170,7 +170,7 @@ SHAPES = {
     "turned": lambda array: np.ascontiguousarray(array.T),
 }
 VARIES = {"beams", "flights", "waypoints", "harms", "deaths", "conditions", "clouds", "voxels"}
-"""Arrays of any length; fewer rows may still be a replay."""
+"""Arrays of variable length; with fewer rows the replay may be valid."""
 MAY_BE = {"empty", "shorter", "longer"}
 
 
@@ -206,9 +206,9 @@ INDICES = (
         "voxels",
     ),
 )
-"""Arrays whose numbers name something else."""
+"""Arrays of indices and codes."""
 FREE = {("harms", 3), ("clouds", 1)}
-"""Their columns that do not: damage, and how long smoke hangs."""
+"""Columns of these arrays without indices: damage, and the duration of smoke."""
 
 
 @pytest.mark.parametrize("key", sorted(TENSORS))
@@ -279,7 +279,7 @@ def raw(header, body=b""):
 
 
 def listed(claims):
-    """The header of a true replay that says something else in the place of its claims."""
+    """Return the header of a valid replay with other metadata."""
     data = forged(TENSORS, CLAIMS)
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
@@ -398,7 +398,7 @@ def test_nothing_is_written_of_what_is_refused(name, tmp_path):
 
 
 def sparse(path, header, size):
-    """A file of a header that lists `size` bytes of tensors, and takes up none."""
+    """Write a sparse file whose header lists `size` bytes of tensors."""
     path.write_bytes(raw(header))
     os.truncate(path, path.stat().st_size + size)
     return str(path)

@@ -1,4 +1,4 @@
-"""Tables of a run that somebody spoiled: one line, soon, or the rows that are sound."""
+"""Corrupt tables of a run: one error line, quickly, or the valid rows."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Text of a stranger's: wherever it is shown it stays one line of printable letters, and not a long one."""
+"""Untrusted text: every output shows it as one short line of printable characters."""
 
 import dataclasses
 import json
@@ -116,7 +116,7 @@ CLAIMED = (
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("key", CLAIMED)
 def test_a_claim_of_a_checkpoint_is_told_in_one_line(checkpoint, tmp_path, monkeypatch, capsys, name, key):
-    """As the text itself, and as a key and a value of an object."""
+    """Insert the text directly, and as key and value of an object."""
     claims, text = json.loads((checkpoint / CLAIMS).read_text()), TEXTS[name]
     for number, told in enumerate(
         (text, {text: text}, {**(claims[key] if isinstance(claims[key], dict) else {}), text: 1})
@@ -166,7 +166,7 @@ def test_a_key_of_a_file_is_told_in_one_line(name):
 
 
 def test_the_settings_of_a_battle_are_not_cut():
-    """The longest error that a user's own settings can cause tells all of what may be chosen."""
+    """The longest error about settings lists all valid choices."""
     with pytest.raises(ConfigError, match=r"chosen from \('urban_residential'.*'orbital_relay'\).*, got 'nowhere'$"):
         world = EnvConfig().world
         dataclasses.replace(world, biomes=("nowhere",))

@@ -1,4 +1,4 @@
-"""The page on which a person commands, as somebody uses it in a browser."""
+"""The command page in a browser."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_dropped_connection_pauses_and_goes_on(chromium, served):
 
 
 def hold(browser: Browser, kind: str, key: str, code: str = "") -> None:
-    """Press a key, `keyDown`, or let it go, `keyUp`."""
+    """Press (`keyDown`) or release (`keyUp`) a key."""
     browser.call(
         "Input.dispatchKeyEvent", type=kind, key=key, code=code, **({"text": key} if kind == "keyDown" else {})
     )
@@ -122,7 +122,7 @@ def hold(browser: Browser, kind: str, key: str, code: str = "") -> None:
 
 
 def said(browser: Browser, text: str) -> bool:
-    """Whether the page has sent a message with this text since the last call; `watch_messages` comes first."""
+    """Return whether the page sent a message with this text since the last call; call `watch_messages` first."""
     browser.materialize()
     return any(text in line for line in browser.run("window.sent.splice(0)"))
 
@@ -149,7 +149,7 @@ def test_keys_of_other_layouts_command_and_drive(chromium):
             said(chromium, "")
             chromium.press(key, code=code)
             assert said(chromium, '"hold"'), (key, code)
-        chromium.press("y", code="KeyH")  # of a layout whose H is elsewhere
+        chromium.press("y", code="KeyH")  # a layout with H at another position
         assert not said(chromium, '"hold"')
         for key, code in (("ц", "KeyW"), ("z", "KeyW")):
             chromium.press("e", code="KeyE")
@@ -158,7 +158,7 @@ def test_keys_of_other_layouts_command_and_drive(chromium):
             said(chromium, "")
             hold(chromium, "keyDown", key, code)
             chromium.wait("window.sent.some((line) => line.includes('\"ahead\":1'))")
-            # Shift has changed what the key writes.
+            # Shift has changed the character of the key.
             said(chromium, "")
             hold(chromium, "keyUp", key.upper(), code)
             chromium.wait("window.sent.some((line) => line.includes('\"ahead\":0'))")

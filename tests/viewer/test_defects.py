@@ -1,4 +1,4 @@
-"""What readers of the page once got wrong from it."""
+"""Texts and colours of the page that were once misread."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def test_a_filter_shows_only_this(browser):
 
 def test_the_title_is_a_name_and_no_path(browser, tmp_path):
     replay, grounds = small_replay(1)
-    replay.battles[0].about["blue"] = "/home/somebody/runs/first/checkpoints/00000512"
+    replay.battles[0].about["blue"] = "/home/user/runs/first/checkpoints/00000512"
     write_page(replay, grounds, tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     assert browser.run("document.title").startswith("first 00000512 against")
-    assert "somebody" not in browser.run("document.body.innerText")
+    assert "user" not in browser.run("document.body.innerText")

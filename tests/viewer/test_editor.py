@@ -1,4 +1,4 @@
-"""The scenario editor, as somebody uses it in a browser."""
+"""The scenario editor in a browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from echelon.scenarios.scene import Scene
 from echelon.serve.edit_server import EditServer
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_position.py"
-"""A position that is drawn here too."""
+"""Example whose position is also drawn here."""
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
@@ -41,7 +41,7 @@ def file(tmp_path) -> Path:
 
 @pytest.fixture
 def editor(chromium, file) -> Iterator[Browser]:
-    """The page of a new file; no test may leave a complaint."""
+    """Open the page of a new file; fail if the page logs an error."""
     chromium.call("Page.navigate", url="about:blank")
     chromium.events.clear()
     chromium.resize(1280, 800)
@@ -83,13 +83,13 @@ def take(browser: Browser, tool: str) -> None:
 
 
 def fill(browser: Browser, identity: str, value: object) -> None:
-    """Write into a field, as a person who then leaves it."""
+    """Type into a field and leave it."""
     field = f"document.getElementById({json.dumps(identity)})"
     browser.run(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('change'))")
 
 
 def said(browser: Browser, words: str) -> None:
-    """The server has answered, and so."""
+    """Wait for an answer of the server with these words."""
     browser.wait("!['', '…'].includes(document.getElementById('said').textContent)")
     line = browser.run("document.getElementById('said').textContent")
     assert line.startswith(words)
@@ -126,7 +126,7 @@ def test_what_is_drawn_is_what_python_builds(editor, file):
 
 
 def test_everything_else_can_be_set(editor, file):
-    """Dragged, turned by the handle, hurt, undone; zone, objective and settings."""
+    """Drag, turn by the handle, set hit points, undo; zone, objective and settings."""
     place_two(editor)
     drag(editor, (30, 20), (32, 25))
     half = 2.5 / 2 + 1.6

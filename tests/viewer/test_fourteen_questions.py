@@ -1,4 +1,4 @@
-"""What a person's hour asked of a battle, each answered in a browser with two clicks at most."""
+"""Fourteen questions of a user about a battle, each answered in a browser with at most two clicks."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 LEAST_GREY = 1.6
-"""Contrast of the teams' colours where there is no colour but shades of grey."""
+"""Minimum contrast of the team colours in greyscale."""
 SAID = "document.querySelector('#said').textContent"
 
 
 @pytest.fixture(autouse=True)
 def few_clicks(browser):
-    """No answer may take more than two presses."""
+    """Fail if an answer takes more than two clicks."""
     browser.clicks = 0
     yield
     assert 0 < browser.clicks <= MOST_CLICKS
 
 
 def look_into(browser, section: str) -> str:
-    """Open a section of the tab Why; returns what it says."""
+    """Open a section of the tab Why and return its text."""
     browser.click_on("#tab-study")
     browser.click_on(f"[data-study={section}] summary")
     browser.wait(f"document.querySelector('[data-study={section}] .study').childNodes.length > 0")
@@ -57,7 +57,7 @@ def overlay(browser) -> str:
 
 
 def open_with(browser, path: Path, address: str = "", **changes) -> None:
-    """A page of the small battle with other arrays."""
+    """Open a page of the small battle with changed arrays."""
     replay, grounds = small_replay(1)
     write_page(Replay(replay.about, [dataclasses.replace(replay.battles[0], **changes)]), grounds, path)
     browser.open(path, address)
@@ -67,7 +67,7 @@ def test_who_screened_the_heavies(browser):
     """The medium of red has most hit points; the light walks before it, 4 vox aside, for its first seconds."""
     look_into(browser, "screens")
     heavy, medium = rows_of(browser, "screens")
-    assert heavy[:4] == ["H1", "6 s", "0 %", "nobody"]
+    assert heavy[:4] == ["H1", "6 s", "0 %", "no mech"]
     assert medium[0] == "M1" and medium[3] == "L2 3 s"
 
 
@@ -80,7 +80,7 @@ def test_paths_of_the_last_seconds_are_drawn(browser):
 
 
 def test_why_did_a_flank_fail(browser, tmp_path):
-    """Three together and a fourth that goes away, meets two enemies, and dies before the others fight."""
+    """Three mechs together; a fourth leaves, meets two enemies, and dies before the others fight."""
     battle = small_replay(1)[0].battles[0]
     pos = battle.pos.copy()
     pos[:, HEAVY, :2] = np.array([3.0, 3.0]) * POS_PER_VOX
@@ -100,7 +100,7 @@ def test_why_did_a_flank_fail(browser, tmp_path):
 
 
 def test_what_messages_said_and_whether_they_went_with_what_happened(browser, tmp_path):
-    """Blue says in its third number how many enemies it knows of: a correlation of one."""
+    """Channel 3 of blue is its number of known enemies, so the correlation is 1."""
     battle = small_replay(1)[0].battles[0]
     messages = np.zeros_like(battle.messages)
     hostile = (battle.contacts >= 0) & (battle.contact_facts & 1 > 0)
@@ -159,7 +159,7 @@ def test_a_battle_that_was_not_counted_says_how(browser):
 
 
 def test_which_weapon_missed_most_and_why_per_shot(browser, tmp_path):
-    """The slug of a medium met a wall that stood between it and the scout it was meant for."""
+    """The slug of a medium hits a wall between the medium and its target, a scout."""
     battle = small_replay(1)[0].battles[0]
     flights, waypoints = battle.flights.copy(), battle.waypoints.copy()
     (shot,) = np.flatnonzero(flights[:, 3] == AUTOCANNON)
@@ -191,7 +191,7 @@ def test_whose_paint_a_missile_used(browser):
 
 
 def test_how_much_of_the_map_each_team_saw(browser):
-    """Of 24 x 20 cells: by hand from the middle of the map nothing hides but the walls."""
+    """Computed by hand: from the middle of the map of 24 x 20 cells only walls block the view."""
     told = look_into(browser, "seen")
     assert "blue 98 % · red 87 %" in told
     assert [row[0] for row in rows_of(browser, "seen")] == ["blue", "red"]
@@ -207,7 +207,7 @@ def test_fog_darkens_what_a_team_has_not_seen(browser):
 
 
 def test_battles_by_a_condition(browser, tmp_path):
-    """Blue leads in both measures at half time; where red won in the end, it had led and lost."""
+    """Blue leads in both measures at half time, so it led and lost if red wins."""
     replay, grounds = small_replay(3)
     lost = replay.battles[2].about
     lost = {**lost, "outcome": {**lost["outcome"], "winner": "red"}}

@@ -1,4 +1,4 @@
-"""What a key means on the pages, on keyboards that write other signs with it."""
+"""Key bindings of the pages on other keyboard layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MEANT = [
-    # what the key writes, its place, with Shift, what is meant
+    # character of the key, key code, with Shift, expected binding
     ("w", "KeyW", False, "w"),
     ("W", "KeyW", True, "w"),
     ("w", "", False, "w"),

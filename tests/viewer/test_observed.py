@@ -1,4 +1,4 @@
-"""What a mech observed, as the page shows it: against the observations of the environment."""
+"""Observations shown by the page, compared with the observations of the environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ needs_browser = [
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory) -> Replay:
-    """A brief battle with its observations, as its file gives it back."""
+    """Return a short battle with observations, read from its file."""
     recorder = Recorder([0], observations=True)
     env = EchelonEnv(BRIEF, 1, "cpu", seed=3, observer=recorder)
     with torch.inference_mode():
@@ -68,7 +68,7 @@ def told(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
-# What the page carries
+# Data in the page
 
 
 def test_numbers_keep_a_step_of_their_range(replay):
@@ -120,7 +120,7 @@ def test_switched_off_features_say_so(replay):
     assert {"ecm", "eccm", "jam"} <= off and "heat" not in off
 
 
-# What the page shows
+# Display of the page
 
 
 class TestThePanel:
@@ -179,7 +179,7 @@ class TestThePanel:
             "(document.querySelector('.grounds canvas'))"
         )
         drawn = np.array(browser.run(script))
-        # Rows are from behind to ahead, columns from right to left; the picture begins ahead on the left.
+        # Rows run from back to front, columns from right to left; the picture starts at the front left.
         wanted = blocked[::-1, ::-1]
         colours = {bool(kind): set(drawn[wanted == kind]) for kind in (True, False)}
         assert all(len(found) == 1 for found in colours.values()) and not colours[True] & colours[False]

@@ -1,4 +1,4 @@
-"""A weapon of one's own is recorded, and shown by the page, as its row says."""
+"""A custom weapon is recorded, and the page shows it, with the values of its catalog row."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The viewer, as somebody uses it in a browser."""
+"""The viewer in a browser."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def go(browser: Browser, moment: int, select: int = NO_INDEX) -> None:
 
 
 def pixels(browser: Browser, selector: str = "#stage") -> np.ndarray:
-    """What stands on the screen once nothing moves any more."""
+    """Return the screen content after all animations."""
     browser.wait("echelon.state().still")
     place = browser.run(
         f"(r => [r.x, r.y, r.right, r.bottom])(document.querySelector('{selector}').getBoundingClientRect())"
@@ -117,7 +117,7 @@ def test_keys_step(browser):
     assert time_of(browser) == pytest.approx(4.75)
     browser.run("echelon.seek(0.1)")
     browser.press("ArrowRight", SHIFT)
-    assert time_of(browser) == pytest.approx(5.1), "five seconds, whatever the fraction"
+    assert time_of(browser) == pytest.approx(5.1), "five seconds, fraction kept"
     browser.press("Home")
     assert time_of(browser) == 0.0
 
@@ -274,7 +274,7 @@ def test_light_and_dark(browser, page):
 
 
 def wait_until_still(browser):
-    """Wait until the camera has come to rest, however long a busy machine takes for a frame."""
+    """Wait until the camera stops, on a busy machine too."""
     browser.materialize()
     browser.wait("echelon.state().still")
 
@@ -317,7 +317,7 @@ def test_help_lists_the_keys(browser):
 
 
 def chosen(browser: Browser) -> dict:
-    """What is chosen, whatever has been drawn of it."""
+    """Return the selection, independent of the drawn state."""
     return {name: value for name, value in state(browser).items() if name not in ("frames", "still")}
 
 
@@ -363,7 +363,7 @@ def test_without_webgl_one_line_says_so(browser, page, tmp_path):
 
 
 def without_contexts(page: Path, into: Path, context: str) -> None:
-    """A copy of the page in a browser whose canvases offer what a script says."""
+    """Copy the page with a script that replaces canvas contexts."""
     patch = f"<script>HTMLCanvasElement.prototype.getContext = {context}</script><script"
     into.write_text(page.read_text().replace("<script", patch, 1))
 

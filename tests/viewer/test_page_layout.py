@@ -1,4 +1,4 @@
-"""How every view is laid out, measured: nothing beyond the screen or over anything else, and legible text."""
+"""Measured layout of every view: no element off screen or overlapping, and legible text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READ = (
     "battles",
     "help",
 )
-"""Views whose texts differ."""
+"""Views with different texts."""
 LEAST_PX = 10
 """Size of text, px."""
 MEASURES = (Path(__file__).parent / "measures.js").read_text(encoding="utf-8")
@@ -51,13 +51,13 @@ def plain(tmp_path_factory) -> Path:
 
 
 def measured(browser, what: str):
-    """What one of the functions of `measures.js` returns."""
+    """Return the result of a function of `measures.js`."""
     return browser.run(f"(() => {{ {MEASURES} return {what}(); }})()")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_everything_has_its_place(chromium, plain, size):
-    """In no view does anything leave the screen, scroll sideways, lie over another part, or cover a button."""
+    """No element of a view is off screen, scrolls sideways, overlaps another part, or covers a button."""
     chromium.resize(*size, mobile=size[0] < 500)
     chromium.prefer("dark")
     wrong = {}
@@ -71,7 +71,7 @@ def test_everything_has_its_place(chromium, plain, size):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_text_is_legible(chromium, plain, theme):
-    """Every text has a contrast of 4.5 to its ground at least, and ten pixels."""
+    """Every text has a contrast of at least 4.5 and a size of at least ten pixels."""
     chromium.resize(1280, 720)
     chromium.prefer(theme)
     wrong, count = {}, 0
@@ -85,7 +85,7 @@ def test_text_is_legible(chromium, plain, theme):
 
 
 def test_the_measures_see_what_is_wrong(chromium, plain):
-    """Each finds something on a page that was spoilt for it."""
+    """Each function finds the defect of a page that was broken on purpose."""
     chromium.resize(1280, 720)
     look(chromium, plain, VIEWS["field"], None, AT)
     chromium.run(

@@ -1,4 +1,4 @@
-"""Figures for a paper: text that can be read at the width of a page, measured in the files themselves."""
+"""Figures for a paper: text is legible at page width, measured in the files."""
 
 import os
 import re
@@ -28,11 +28,11 @@ from echelon.viewer.paper import SMALL_PT, counted, pixels, save, shortened
 
 PT_PER_IN = 72
 ODD = "a $x_1$ </svg> 名"
-"""A name that is a formula, ends an element, and has a letter that the font lacks."""
+"""A name with a formula, a closing tag, and a character that the font lacks."""
 
 
 def streams(path):
-    """The decompressed streams of a PDF."""
+    """Return the decompressed streams of a PDF."""
     found = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", path.read_bytes(), re.S)
     for data in found:
         try:
@@ -42,12 +42,12 @@ def streams(path):
 
 
 def text_sizes(path):
-    """Sizes of all text in a PDF, pt."""
+    """Return the sizes of all text in a PDF, in pt."""
     return [float(size) for data in streams(path) for size in re.findall(rb"/F\d+ ([\d.]+) Tf", data)]
 
 
 def width_in(path):
-    """Width of the pages of a PDF, inches."""
+    """Return the page width of a PDF, in inches."""
     (width,) = {float(box) / PT_PER_IN for box in re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", path.read_bytes())}
     return width
 
@@ -162,11 +162,11 @@ def test_a_strip_is_as_wide_as_asked(tmp_path):
 
 
 def test_a_strip_shows_when_the_damage_was_done():
-    """40 points in tick 28, 80 in tick 78: a third and two thirds are done by then."""
+    """40 points in tick 28 and 80 in tick 78, so a third of the damage is done before tick 78."""
     replay, battle, ground = with_ground()
     plan = BattlePlan(replay, battle, ground, 4)
     assert telling_times(plan, 4) == pytest.approx([0.0, 29 * 0.05, 79 * 0.05, DECISIONS * 0.25])
-    assert telling_times(plan, 3, (3.0, 5.0)) == pytest.approx([3.0, 79 * 0.05, 5.0]), "of those in between"
+    assert telling_times(plan, 3, (3.0, 5.0)) == pytest.approx([3.0, 79 * 0.05, 5.0]), "between both ends"
     plan.rows["harms"] = []
     assert telling_times(plan, 3) == pytest.approx([0.0, 3.0, 6.0])
 
@@ -214,13 +214,13 @@ def test_a_users_settings_of_matplotlib_and_numpy_change_no_figure(tmp_path, nam
     draw[name](first)
     with matplotlib.rc_context(USER_SETTINGS), np.errstate(all="raise"):
         draw[name](second)
-        assert {key: matplotlib.rcParams[key] for key in USER_SETTINGS} == USER_SETTINGS, "they are the user's still"
+        assert {key: matplotlib.rcParams[key] for key in USER_SETTINGS} == USER_SETTINGS, "user settings are unchanged"
     assert first.read_bytes() == second.read_bytes()
 
 
 @pytest.mark.parametrize("backend", ["module://not_installed.backend_inline", "svg"])
 def test_no_backend_of_the_environment_is_needed(tmp_path, backend):
-    """A notebook names its own to the programs that it starts, and another environment may lack it."""
+    """A notebook passes its own backend to child processes, whose environment may lack it."""
     script = (
         "import os, sys; from pathlib import Path; from echelon.reports.plots import metrics_figure\n"
         "from echelon.viewer.paper import save\n"

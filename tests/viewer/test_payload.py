@@ -1,4 +1,4 @@
-"""What a page carries."""
+"""Data embedded in a page."""
 
 import dataclasses
 
@@ -56,7 +56,7 @@ def test_a_full_battle_stays_small(tmp_path):
 
 
 def test_a_page_of_four_standard_battles_stays_below_a_megabyte():
-    """In proportion: their first seconds, which carry the ground, tell what a second takes; a battle lasts about 30."""
+    """Extrapolated from the first seconds, maps included, to battles of about 30 s."""
     env = dataclasses.replace(EnvConfig.standard(), rules=RulesConfig(max_episode_s=BRIEF_S), map_pool=4)
     recorder = Recorder([0, 1, 2, 3])
     named_match("heuristic:expert", "heuristic:hard", env, 4, ArenaConfig(torch.device("cpu"))).play(3, recorder)

@@ -1,4 +1,4 @@
-"""A battle that begins in a position which somebody has written down is shown by the page on its ground."""
+"""The page shows a battle that starts from a user-defined position, on its map."""
 
 import pytest
 from browser import CHROMIUM, Browser

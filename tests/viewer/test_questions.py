@@ -1,4 +1,4 @@
-"""Questions that somebody brings to a battle, each answered in a browser with two clicks at most."""
+"""Questions about a battle, each answered in a browser with at most two clicks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_CLICKS = 2
 
 @pytest.fixture(autouse=True)
 def few_clicks(browser):
-    """No test may press more often than twice."""
+    """Fail if a test clicks more than twice."""
     browser.clicks = 0
     yield
     assert browser.clicks <= MOST_CLICKS
@@ -46,7 +46,7 @@ def cells(browser: Browser, selector: str) -> list[list[str]]:
 
 
 def at_second(browser: Browser, t: float, y: float = 40) -> tuple[float, float]:
-    """Where a time lies on the timeline of a battle of 6 s."""
+    """Return the position of a time on the timeline of a battle of 6 s."""
     place = browser.run("(r => [r.x, r.y, r.width])(document.querySelector('#timeline').getBoundingClientRect())")
     return place[0] + 10 + t / (DECISIONS * 0.25) * (place[2] - 20), place[1] + y
 
@@ -60,7 +60,7 @@ def test_which_mech_did_most_damage_and_with_what(browser):
 
 
 def test_when_was_it_decided(chromium, tmp_path):
-    """How often blue wins from each moment on is a lane, and told in words."""
+    """Blue's win rate is a lane, and also shown in words."""
     replay, grounds = small_replay(1)
     odds = {
         "branches": 32,
@@ -90,7 +90,7 @@ def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
 
 
 def test_when_did_it_turn(browser):
-    """The lanes are there as the page opens; the result tells it in words."""
+    """The lanes are visible at the start; the result also states it in words."""
     browser.mouse("mouseMoved", *at_second(browser, 2.0, 120))
     readout = texts(browser, "#readout")[0]
     assert readout.startswith("0:02.0 · score 1.3 : 0.7 · hit points 100 : 83 %")
@@ -129,7 +129,7 @@ def test_why_did_who_was_ahead_not_win(browser, tmp_path, winner, reason, why):
 
 
 def test_when_did_the_policy_know(browser):
-    """Lanes of reward and value: that of blue, because red has none; on the last moment nobody says any."""
+    """Lanes of reward and value: only blue's value, because red has none; the last moment has no value."""
     lanes = browser.run("echelon.timeline.lanes")
     assert [name for name, _ in lanes] == ["hp", "alive", "damage", "zone", "reward", "value"]
     assert lanes[-1][1] == "value of blue, red has none"
@@ -243,7 +243,7 @@ def test_how_do_two_battles_differ(browser):
 
 
 def test_on_which_map_a_battle_was(browser, tmp_path):
-    """By its number in the pool and its biomes, in the menu, in the table and beside another battle."""
+    """Number in the pool and biomes: in the menu, in the table and in the comparison."""
     kept = read(REPLAY)
     later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
     replay = Replay(kept.about, [kept.battles[0], later])
@@ -296,7 +296,7 @@ def test_what_did_it_observe_of_itself(browser):
     assert told["zone vector"].endswith(" vox") and len(told["zone vector"].split()) == 3
 
 
-# Each event brings the camera to it
+# Events move the camera
 
 
 def test_an_event_frames_those_it_is_about(browser):

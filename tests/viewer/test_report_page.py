@@ -1,4 +1,4 @@
-"""The report of a run, as somebody opens it in a browser."""
+"""The report of a run in a browser."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def full_report() -> dict:
             }
         ],
         behaviour=behaviour,
-        battle="somebody against somebody",
+        battle="one policy against another",
         stages=[[5e5, 2], [9e5, 3]],
         best="best: the best so far",
         origin=[["command", HOSTILE], ["commit", "abc"]],
@@ -82,7 +82,7 @@ def page(tmp_path_factory):
 
 @pytest.fixture
 def browser(chromium, page):
-    """The report as it opens on a desk; no test may leave a complaint."""
+    """Open the report at desktop size; fail if the page logs an error."""
     chromium.events.clear()
     chromium.resize(1280, 720)
     chromium.prefer("light")
@@ -157,7 +157,7 @@ def test_a_pointer_reads_a_curve(browser):
 
 
 def test_the_battle_plays_inside(browser):
-    """In a frame that no script of the report can reach, and that is therefore driven apart."""
+    """The frame is isolated from scripts of the report, so the test controls it separately."""
     browser.call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True)
     browser.click_on("#play")
     browser.wait("!!document.querySelector('#viewer iframe')")
@@ -174,7 +174,7 @@ def test_the_battle_plays_inside(browser):
 
 
 def attached(browser: Browser) -> str:
-    """The session of the frame, once it is there."""
+    """Wait for the frame and return its session."""
     for _ in range(int(STUCK_S / LOOK_S)):
         browser.run("1")
         found = [event["params"] for event in browser.events if event.get("method") == "Target.attachedToTarget"]

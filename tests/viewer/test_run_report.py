@@ -1,4 +1,4 @@
-"""The report of a run as a file: nothing in it comes from elsewhere, and no name in it is markup."""
+"""The report of a run as a file: self-contained, with all names escaped."""
 
 import json
 import re
