@@ -45,7 +45,7 @@ SIZES = {"num_envs": 2, "steps": 8}
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_an_example_learns_from_its_rewards(example, sizes):
+def test_example_learns_from_rewards(example, sizes):
     """Every weight of the policy moves, and elsewhere than in the same battles without rewards."""
     before, _ = example.main(BATTLE, **SIZES, **sizes, iterations=0)
     after, history = example.main(BATTLE, **SIZES, **sizes, iterations=2)
@@ -59,7 +59,7 @@ def test_an_example_learns_from_its_rewards(example, sizes):
     assert not all(torch.equal(other[name], last[name]) for name in first)
 
 
-def test_a_commander_learns_and_is_judged_by_its_first_battles():
+def test_commander_learns_and_is_evaluated():
     torch.manual_seed(0)
     env = train_commander.make(2, 0, "train")
     actor, critic = train_commander.networks(env)
@@ -70,18 +70,18 @@ def test_a_commander_learns_and_is_judged_by_its_first_battles():
     assert 0 <= train_commander.wins(train_commander.make(2, 1, "validation"), actor) <= 2
 
 
-def test_a_position_is_played_from_many_seeds():
+def test_position_is_played_with_many_seeds():
     found = own_position.main(seeds=2)
     assert [result.battles for result in found.results.values()] == [4] and len(found.seeds) == 2
 
 
-def test_battles_are_planned_by_forks():
+def test_fork_planning_runs():
     """The README tells what it is worth."""
     won = plan_by_forks.main(battles=2, branches=6, ahead=4, config=BATTLE)
     assert len(won) == 2 and all(0 <= count <= 2 for count in won)
 
 
-def test_a_commander_is_cloned(tmp_path):
+def test_commander_is_cloned(tmp_path):
     """What it is worth is told in `docs/DATASETS.md`."""
     names, path, cpu = ("heuristic:hard", "heuristic:easy"), tmp_path / "hard.safetensors", torch.device("cpu")
     arena = BatchArena(BATTLE, lambda name: scripted(name, BATTLE, cpu), ArenaConfig(cpu, 8))
@@ -91,7 +91,7 @@ def test_a_commander_is_cloned(tmp_path):
     assert result.battles == 2 and sum(errors[-20:]) < sum(errors[:20]) / 2
 
 
-def test_a_named_task_from_beginning_to_end(capsys, monkeypatch):
+def test_named_task_runs_end_to_end(capsys, monkeypatch):
     """By the task's name, two iterations, and the row of the table."""
     make_tasks_brief(monkeypatch)
     sizes = {"num_envs": 2, "steps": 8, "opponents": ["heuristic:easy"], "battles": 2}

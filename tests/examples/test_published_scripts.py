@@ -97,7 +97,7 @@ def last(pattern, text):
     return float(re.findall(pattern + FLOAT, text)[-1])
 
 
-def test_the_tutorial_of_multi_agent_ppo(sources, tmp_path):
+def test_torchrl_multi_agent_ppo_tutorial_runs(sources, tmp_path):
     needs("tqdm", "matplotlib")
     source = (sources / "tutorials/sphinx-tutorials/multiagent_ppo.py").read_text()
     call = "echelon.versus(builders.short_battles(max_steps), num_envs=num_vmas_envs, device=vmas_device, seed=0)"
@@ -116,7 +116,7 @@ def test_the_tutorial_of_multi_agent_ppo(sources, tmp_path):
     assert math.isfinite(paid) and paid != 0
 
 
-def test_the_tutorial_of_competitive_ddpg(sources, tmp_path):
+def test_torchrl_competitive_ddpg_tutorial_runs(sources, tmp_path):
     needs("tqdm", "matplotlib", "torchcodec.encoders")
     source = (sources / "tutorials/sphinx-tutorials/multiagent_competitive_ddpg.py").read_text()
     groups = "groups=('adversary', 'agent')"
@@ -142,7 +142,7 @@ def test_the_tutorial_of_competitive_ddpg(sources, tmp_path):
     assert "vmas_rendered_0.mp4" in output.split("Saved!")[1]
 
 
-def test_the_implementation_of_mappo(sources, tmp_path):
+def test_torchrl_mappo_implementation_runs(sources, tmp_path):
     """Also evaluated and filmed, as its authors do."""
     needs("hydra", "torchcodec.encoders")
     folder = tmp_path / "multiagent"

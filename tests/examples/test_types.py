@@ -21,7 +21,7 @@ UNTYPED = "[mypy]\n[mypy-tensordict.*,torchrl.*]\nignore_missing_imports = True\
 
 
 @pytest.mark.parametrize("kind", [echelon.EchelonEnv, View])
-def test_an_environment_shows_its_arguments(kind):
+def test_environment_signature_is_visible(kind):
     """TorchRL's metaclass would show `(*args, **kwargs)`."""
     shown = inspect.signature(kind)
     asked = inspect.signature(kind.__init__).parameters
@@ -32,7 +32,7 @@ def test_an_environment_shows_its_arguments(kind):
     assert re.search(rf"^ \|  {kind.__name__}\((\n \| +)?{list(asked)[1]}: ", text, re.M)
 
 
-def test_a_subclass_shows_its_own_arguments_and_an_instance_those_of_its_call():
+def test_subclass_and_call_signatures_are_visible():
     class Mine(echelon.EchelonEnv):
         def __init__(self, battles: int) -> None:
             super().__init__(num_envs=battles)
@@ -41,13 +41,13 @@ def test_a_subclass_shows_its_own_arguments_and_an_instance_those_of_its_call():
     assert list(inspect.signature(Mine(1)).parameters) == ["args", "kwargs"]
 
 
-def test_the_typed_program_runs():
+def test_typed_program_runs():
     paid = typed_program.main(num_envs=2, decisions=4)
     assert 0 < paid["cool"] <= 0.1 and paid["battles"] == 2
 
 
 @pytest.mark.long
-def test_a_users_program_passes_mypy_strict_and_a_wrong_one_does_not(tmp_path):
+def test_mypy_strict_accepts_valid_and_rejects_invalid_program(tmp_path):
     program = tmp_path / "program.py"
     shutil.copy(typed_program.__file__, program)
     (tmp_path / "mypy.ini").write_text(UNTYPED)

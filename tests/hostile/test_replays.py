@@ -230,7 +230,7 @@ def test_out_of_range_numbers_are_refused_or_drawable(key, tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.5])
-def test_what_a_commander_cannot_say_is_refused(value, tmp_path):
+def test_invalid_command_values_are_refused(value, tmp_path):
     array = TENSORS["0/commands"]
     for bad, refused in ((value, True), (-1.0, False)):
         (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, "0/commands": one_number(array, bad)}, CLAIMS))
@@ -254,14 +254,14 @@ def test_events_out_of_order_are_refused(key, tmp_path):
     assert f"{key} must be sorted by" in str(outcome(tmp_path / "kept.echelon"))
 
 
-def test_a_record_that_is_not_kept_is_refused(tmp_path):
+def test_unsupported_record_is_refused(tmp_path):
     place = tmp_path / "kept.echelon"
     for record in (1, 3):
         place.write_bytes(forged(TENSORS, put(CLAIMS, ("replay", "record"), record)))
         assert f"replay.record must be 2, got {record}" in str(outcome(place))
 
 
-def test_the_new_columns_are_checked(tmp_path):
+def test_new_columns_are_checked(tmp_path):
     place = tmp_path / "kept.echelon"
     for key, column, bad in (("harms", 4, 7), ("flights", 9, 20), ("conditions", 1, -1), ("conditions", 2, 5)):
         rows = TENSORS[f"0/{key}"].copy() if len(TENSORS[f"0/{key}"]) else np.zeros((1, 3), np.int32)
@@ -348,13 +348,13 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_hostile_file_is_refused_in_one_line(name, tmp_path):
+def test_hostile_file_is_refused_in_one_line(name, tmp_path):
     (tmp_path / "kept.echelon").write_bytes(FILES[name])
     told = outcome(tmp_path / "kept.echelon")
     assert told is not None and told.startswith("kept.echelon: ")
 
 
-def test_a_battle_of_one_moment_can_be_drawn(tmp_path):
+def test_battle_of_one_moment_is_drawable(tmp_path):
     # Without a decision there are no commands either.
     empty = {*VARIES, "commands"}
     first = {key: value[: 0 if key.removeprefix("0/") in empty else 1] for key, value in TENSORS.items()}
@@ -362,7 +362,7 @@ def test_a_battle_of_one_moment_can_be_drawn(tmp_path):
     assert outcome(tmp_path / "kept.echelon") is None
 
 
-def test_any_bit_of_the_header_counts(tmp_path):
+def test_every_header_bit_is_checked(tmp_path):
     data = forged(TENSORS, CLAIMS)
     size, rng = int.from_bytes(data[:8], "little"), np.random.default_rng(0)
     for place in rng.integers(0, 8 + size, 300).tolist():
@@ -373,7 +373,7 @@ def test_any_bit_of_the_header_counts(tmp_path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
-def test_a_file_that_is_cut_is_refused(share, tmp_path):
+def test_truncated_file_is_refused(share, tmp_path):
     data = forged(TENSORS, CLAIMS)
     (tmp_path / "kept.echelon").write_bytes(data[: int(len(data) * share)])
     assert outcome(tmp_path / "kept.echelon") is not None
@@ -389,7 +389,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_nothing_is_written_of_what_is_refused(name, tmp_path):
+def test_refused_replay_writes_no_files(name, tmp_path):
     (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, BAD[name]))
     watch = Watch(tmp_path / "kept.echelon", strip=tmp_path / "strip.png", gif=tmp_path / "moving.gif")
     with pytest.raises((FileError, ConfigError)):
@@ -404,7 +404,7 @@ def sparse(path, header, size):
     return str(path)
 
 
-def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
+def test_missing_gibibyte_is_refused_in_little_memory(tmp_path):
     data = forged(TENSORS, CLAIMS)
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
     size = GIB - (1 << 20)

@@ -54,7 +54,7 @@ def step(browser: Browser, times: int = 1) -> None:
         browser.wait("echelon.report().time_s !== window.seen")
 
 
-def test_a_click_moves_a_pack_in_the_battle(chromium, served):
+def test_click_moves_pack(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report()")
     state = served.session.port.view.env.state
@@ -89,7 +89,7 @@ def test_a_click_moves_a_pack_in_the_battle(chromium, served):
     assert {url.split("?")[0] for url in chromium.requests()} == {f"http://{served.server.hosts[0]}/"}
 
 
-def test_a_second_tab_is_refused(chromium, served):
+def test_second_tab_is_refused(chromium, served):
     from websockets.sync.client import connect
 
     with connect(f"ws://{served.server.hosts[0]}/ws?token={serving.TOKEN}", proxy=None, **PATIENT) as first:
@@ -99,7 +99,7 @@ def test_a_second_tab_is_refused(chromium, served):
     assert not chromium.run("echelon.isConnected()") and chromium.run("echelon.report()") is None
 
 
-def test_a_dropped_connection_pauses_and_goes_on(chromium, served):
+def test_dropped_connection_pauses_and_resumes_battle(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report() && echelon.paused()")
     chromium.press(" ")
@@ -134,7 +134,7 @@ def watch_messages(browser: Browser) -> None:
     )
 
 
-def test_keys_of_other_layouts_command_and_drive(chromium):
+def test_keys_of_other_layouts_work_on_command_page(chromium):
     config = dataclasses.replace(EnvConfig.standard(), map_pool=2)
     with serving.serving(serving.small_port(60.0, config=config), "real", paused=True) as served:
         load(chromium, served)
@@ -167,7 +167,7 @@ def test_keys_of_other_layouts_command_and_drive(chromium):
         assert not chromium.complaints()
 
 
-def test_a_person_drives_a_mech_beside_its_pack(chromium, served):
+def test_person_drives_one_mech_of_pack(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report()")
     port = served.session.port
@@ -197,7 +197,7 @@ def test_a_person_drives_a_mech_beside_its_pack(chromium, served):
     assert port.stick is None and not chromium.complaints()
 
 
-def test_a_dropped_connection_lets_go_of_the_stick(chromium, served):
+def test_dropped_connection_ends_manual_control(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report()")
     chromium.press("e")

@@ -110,7 +110,7 @@ def saved(browser: Browser, file: Path) -> Scenario:
     return read_scenario(file)
 
 
-def test_what_is_drawn_is_what_python_builds(editor, file):
+def test_drawn_scenario_equals_python_scenario(editor, file):
     place_two(editor)
     take(editor, "box")
     drag(editor, (19.5, 10.5), (20.5, 29.5))
@@ -125,7 +125,7 @@ def test_what_is_drawn_is_what_python_builds(editor, file):
     assert file.read_bytes() == file.with_name("own.json").read_bytes()
 
 
-def test_everything_else_can_be_set(editor, file):
+def test_editor_sets_all_fields(editor, file):
     """Drag, turn by the handle, set hit points, undo; zone, objective and settings."""
     place_two(editor)
     drag(editor, (30, 20), (32, 25))
@@ -159,7 +159,7 @@ def test_everything_else_can_be_set(editor, file):
     assert saved(editor, file).as_json() == scene.scenario.as_json()
 
 
-def test_what_cannot_stand_is_told_in_one_line(editor, file):
+def test_invalid_scenario_is_reported_in_one_line(editor, file):
     take(editor, "blue")
     click_map(editor, 12, 20)
     editor.click_on("#check")
@@ -178,7 +178,7 @@ def test_what_cannot_stand_is_told_in_one_line(editor, file):
     saved(editor, file)
 
 
-def test_commanders_fight_and_the_battle_is_watched(editor, file):
+def test_editor_plays_match_and_shows_battle(editor, file):
     place_two(editor)
     fill(editor, "settings", '{"rules": {"max_episode_s": 2}}')
     fill(editor, "x", TRIVIAL)

@@ -63,7 +63,7 @@ def open_with(browser, path: Path, address: str = "", **changes) -> None:
     browser.open(path, address)
 
 
-def test_who_screened_the_heavies(browser):
+def test_screens_table(browser):
     """The medium of red has most hit points; the light walks before it, 4 vox aside, for its first seconds."""
     look_into(browser, "screens")
     heavy, medium = rows_of(browser, "screens")
@@ -71,7 +71,7 @@ def test_who_screened_the_heavies(browser):
     assert medium[0] == "M1" and medium[3] == "L2 3 s"
 
 
-def test_paths_of_the_last_seconds_are_drawn(browser):
+def test_trails_are_drawn(browser):
     browser.run("echelon.seek(3)")
     browser.materialize()
     before = overlay(browser)
@@ -79,7 +79,7 @@ def test_paths_of_the_last_seconds_are_drawn(browser):
     assert overlay(browser) != before
 
 
-def test_why_did_a_flank_fail(browser, tmp_path):
+def test_flank_list(browser, tmp_path):
     """Three mechs together; a fourth leaves, meets two enemies, and dies before the others fight."""
     battle = small_replay(1)[0].battles[0]
     pos = battle.pos.copy()
@@ -99,7 +99,7 @@ def test_why_did_a_flank_fail(browser, tmp_path):
     ]
 
 
-def test_what_messages_said_and_whether_they_went_with_what_happened(browser, tmp_path):
+def test_message_correlations(browser, tmp_path):
     """Channel 3 of blue is its number of known enemies, so the correlation is 1."""
     battle = small_replay(1)[0].battles[0]
     messages = np.zeros_like(battle.messages)
@@ -141,7 +141,7 @@ def test_when_was_it_decided(counted):
     assert first == f"+40 points for blue by 0:04.0: {fell}"
 
 
-def test_what_if_a_unit_had_lived(counted):
+def test_value_of_survival_is_listed(counted):
     look_into(counted, "decided")
     assert "red light 2 died; if it had survived: −25 points for blue (−40 to −10)" in texts(
         counted, "[data-study=decided] .what"
@@ -150,7 +150,7 @@ def test_what_if_a_unit_had_lived(counted):
     assert rows[0] == ["H1", "−40", "−30"] and rows[3] == ["L2", "+30", "−30"]
 
 
-def test_a_battle_that_was_not_counted_says_how(browser):
+def test_battle_without_win_rates_shows_command(browser):
     told = look_into(browser, "decided")
     assert (
         "have not been computed" in told
@@ -158,7 +158,7 @@ def test_a_battle_that_was_not_counted_says_how(browser):
     )
 
 
-def test_which_weapon_missed_most_and_why_per_shot(browser, tmp_path):
+def test_missed_shots_have_causes(browser, tmp_path):
     """The slug of a medium hits a wall between the medium and its target, a scout."""
     battle = small_replay(1)[0].battles[0]
     flights, waypoints = battle.flights.copy(), battle.waypoints.copy()
@@ -175,7 +175,7 @@ def test_which_weapon_missed_most_and_why_per_shot(browser, tmp_path):
     assert why.startswith("red medium 1 → blue scout 2: ") and " vox, " in why and "no line" in why
 
 
-def test_heat_of_two_policies_as_curves(browser):
+def test_heat_curves_of_both_teams_are_drawn(browser):
     browser.run("echelon.seek(3)")
     told = look_into(browser, "heat")
     assert "blue 54 % · red 0 %" in told and "blue 108 % · red 0 %" in told
@@ -184,20 +184,20 @@ def test_heat_of_two_policies_as_curves(browser):
     assert browser.run(drawn) == [True, True]
 
 
-def test_whose_paint_a_missile_used(browser):
+def test_missile_list_names_painter(browser):
     browser.click_on("#tab-missiles")
     assert texts(browser, "#missiles .what")[0] == "blue heavy 1 → red light 2 by paint of blue scout 2: hit it"
     assert "paint of blue scout 2: 1 launched by it, 1 hit" in texts(browser, ".ending-sums p")
 
 
-def test_how_much_of_the_map_each_team_saw(browser):
+def test_seen_share_of_map(browser):
     """Computed by hand: from the middle of the map of 24 x 20 cells only walls block the view."""
     told = look_into(browser, "seen")
     assert "blue 98 % · red 87 %" in told
     assert [row[0] for row in rows_of(browser, "seen")] == ["blue", "red"]
 
 
-def test_fog_darkens_what_a_team_has_not_seen(browser):
+def test_fog_darkens_unseen_ground(browser):
     before = overlay(browser)
     browser.click_on("#toggle-fog")
     blue = overlay(browser)
@@ -206,7 +206,7 @@ def test_fog_darkens_what_a_team_has_not_seen(browser):
     assert browser.run("echelon.state().fog") == 1
 
 
-def test_battles_by_a_condition(browser, tmp_path):
+def test_battles_can_be_filtered(browser, tmp_path):
     """Blue leads in both measures at half time, so it led and lost if red wins."""
     replay, grounds = small_replay(3)
     lost = replay.battles[2].about
@@ -222,7 +222,7 @@ def test_battles_by_a_condition(browser, tmp_path):
     assert [row[0] for row in cells(browser, "#summary tbody tr")] == ["3"]
 
 
-def test_battles_are_sorted(browser):
+def test_battle_table_can_be_sorted(browser):
     browser.click_on("#open-battles")
     browser.click_on("#summary th:nth-child(3) button")
     assert [row[2] for row in cells(browser, "#summary tbody tr")] == ["6 s", "6 s"]
@@ -231,7 +231,7 @@ def test_battles_are_sorted(browser):
     assert [row[0] for row in cells(browser, "#summary tbody tr")] == ["2", "1"]
 
 
-def test_a_link_to_a_moment_and_a_mech(browser, page):
+def test_link_restores_moment_and_mech(browser, page):
     browser.click(*at_second(browser, 3.0))
     browser.run(f"echelon.select({MEDIUM})")
     browser.click_on("#copy")
@@ -241,7 +241,7 @@ def test_a_link_to_a_moment_and_a_mech(browser, page):
     assert browser.run("[echelon.time(), echelon.state().selected]") == [3.0, MEDIUM]
 
 
-def test_every_lane_and_table_can_be_taken_along(browser):
+def test_all_lanes_and_tables_are_exported(browser):
     browser.click_on("#tab-study")
     names = texts(browser, "[data-study=numbers] button")
     assert set(TABLES) < set(names) and {"lanes", "mechs", "events", "shots", "flanks", "screens", "worth"} < set(names)
@@ -253,7 +253,7 @@ def test_every_lane_and_table_can_be_taken_along(browser):
     assert tables["events"][-1]["text"] == "blue wins by time up"
 
 
-def test_a_table_is_saved(browser, tmp_path):
+def test_table_is_saved_as_csv(browser, tmp_path):
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     browser.click_on("#tab-study")
     browser.click_on("[data-study=numbers] button")
@@ -265,7 +265,7 @@ def test_a_table_is_saved(browser, tmp_path):
     assert len(kept.read_text().splitlines()) == DECISIONS + 2, "names, and a row a moment"
 
 
-def test_two_battles_of_two_files_side_by_side(browser, tmp_path):
+def test_battles_of_two_files_are_compared(browser, tmp_path):
     replay, grounds = small_replay(2)
     other = OtherReplay("other.echelon", Replay(replay.about, replay.battles[1:]), grounds[1:])
     write_page(Replay(replay.about, replay.battles[:1]), grounds[:1], tmp_path / "page.html", [other])
@@ -291,7 +291,7 @@ def test_teams_differ_in_greyscale(browser, page, theme):
         assert contrast(*line.split('"')[1::2]) >= LEAST_GREY, name
 
 
-def test_orders_are_drawn_where_they_are_on(browser, tmp_path):
+def test_orders_are_drawn_if_enabled(browser, tmp_path):
     assert "orders" in OPTIONAL and browser.run("document.querySelector('#toggle-orders').hidden")
     orders = np.zeros((DECISIONS + 1, 4, len(OrderField)), np.int32)
     orders[..., OrderField.TARGET] = orders[..., OrderField.ISSUED] = -1

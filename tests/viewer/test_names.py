@@ -21,11 +21,11 @@ from echelon.viewer.page import pack, short_name, unpack
         ("/home/me/best.safetensors", "best"),
     ],
 )
-def test_commanders_are_told_without_their_folders(commander, told):
+def test_commander_names_omit_folders(commander, told):
     assert short_name(commander) == told
 
 
-def test_a_page_holds_no_folder():
+def test_page_contains_no_folder():
     replay, grounds = small_replay(1)
     replay.battles[0].about["blue"] = "/home/user/runs/first/checkpoints/00000512"
     packed = unpack(pack(replay, grounds))

@@ -40,7 +40,7 @@ def shots_of(replay: Replay) -> list[list[int]]:
     return flights[flights[:, WEAPON] == replay.about["weapons"].index("railgun")].tolist()
 
 
-def test_a_replay_holds_its_shots_and_its_statistics(fought, tmp_path):
+def test_replay_contains_custom_weapon_shots_and_statistics(fought, tmp_path):
     save(fought, tmp_path / "kept.echelon")
     kept = read(tmp_path / "kept.echelon")
     stats = kept.battles[0].about["outcome"]["stats"]

@@ -51,7 +51,7 @@ def at_second(browser: Browser, t: float, y: float = 40) -> tuple[float, float]:
     return place[0] + 10 + t / (DECISIONS * 0.25) * (place[2] - 20), place[1] + y
 
 
-def test_which_mech_did_most_damage_and_with_what(browser):
+def test_damage_table_ranks_mechs_and_weapons(browser):
     browser.click_on("#tab-statistics")
     first, *others = cells(browser, ".accounts tbody tr")
     assert first == ["H1", "120", "gauss 60, laser 40", "0", "1", "·", "·", "0"]
@@ -78,7 +78,7 @@ def test_when_was_it_decided(chromium, tmp_path):
     assert not chromium.complaints()
 
 
-def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
+def test_damage_table_sorts_and_selects(browser):
     browser.run("document.querySelector('#tab-statistics').click()")
     browser.materialize()
     browser.click_on('.accounts [data-key="taken"]')
@@ -89,7 +89,7 @@ def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
     assert browser.run("document.querySelector('.accounts .chosen').dataset.mech") == str(MEDIUM)
 
 
-def test_when_did_it_turn(browser):
+def test_leads_are_shown(browser):
     """The lanes are visible at the start; the result also states it in words."""
     browser.mouse("mouseMoved", *at_second(browser, 2.0, 120))
     readout = texts(browser, "#readout")[0]
@@ -113,7 +113,7 @@ def test_when_did_it_turn(browser):
         ("draw", "elimination", "Both teams lost their last mechs in one decision."),
     ],
 )
-def test_why_did_who_was_ahead_not_win(browser, tmp_path, winner, reason, why):
+def test_result_explains_lost_lead(browser, tmp_path, winner, reason, why):
     replay, grounds = small_replay(1)
     (battle,) = replay.battles
     outcome = {**battle.about["outcome"], "winner": winner, "reason": reason}
@@ -128,7 +128,7 @@ def test_why_did_who_was_ahead_not_win(browser, tmp_path, winner, reason, why):
     ]
 
 
-def test_when_did_the_policy_know(browser):
+def test_reward_and_value_lanes_are_shown(browser):
     """Lanes of reward and value: only blue's value, because red has none; the last moment has no value."""
     lanes = browser.run("echelon.timeline.lanes")
     assert [name for name, _ in lanes] == ["hp", "alive", "damage", "zone", "reward", "value"]
@@ -151,14 +151,14 @@ def test_when_did_the_policy_know(browser):
     assert sum(max(abs(a - b) for a, b in zip(pixel, colour, strict=True)) < 40 for pixel in drawn) > 100
 
 
-def test_a_mark_of_the_timeline_leads_to_its_death(browser):
+def test_timeline_mark_seeks_to_death(browser):
     browser.click(*at_second(browser, 79 * 0.05, 12))
     assert browser.run("echelon.time()") == pytest.approx(79 * 0.05 - 0.6)
     assert browser.run("echelon.state().selected") == HEAVY
     assert texts(browser, ".event.chosen .what") == ["blue heavy 1 killed red light 2 with gauss"]
 
 
-def test_why_did_this_mech_shut_down(browser):
+def test_heat_account_explains_shutdown(browser):
     assert any("fired missile +90, fired laser +22 heat in 5 s" in text for text in texts(browser, ".event .what"))
     browser.click_on(".event.shutdown")
     browser.click_on("#tab-cockpit")
@@ -171,7 +171,7 @@ def test_why_did_this_mech_shut_down(browser):
     assert "turn right 50 %" in orders and "said 1.0 0.0 0.0" in orders
 
 
-def test_the_history_is_kept_after_a_death(browser):
+def test_history_remains_after_death(browser):
     browser.run(f"echelon.select({LIGHT}); echelon.seek(6)")
     browser.materialize()
     assert texts(browser, '[data-part="fate"]') == ["killed by blue heavy 1 at 0:03.9"]
@@ -183,7 +183,7 @@ def test_the_history_is_kept_after_a_death(browser):
     assert picture[..., 3].any()
 
 
-def test_what_did_the_packs_of_red_focus(browser):
+def test_pack_focus_is_listed(browser):
     browser.click(*at_second(browser, 2.0))
     assert browser.run("echelon.time()") == 2.0
     before = browser.run("document.querySelector('#overlay').toDataURL()")
@@ -194,14 +194,14 @@ def test_what_did_the_packs_of_red_focus(browser):
     assert browser.run("document.querySelector('#overlay').toDataURL()") != before
 
 
-def test_a_press_on_a_second_is_that_second(browser):
+def test_click_on_timeline_seeks_to_time(browser):
     for t in (1.0, 3.0, 4.0):
         browser.mouse("mousePressed", *at_second(browser, t), 1)
         browser.mouse("mouseReleased", *at_second(browser, t))
         assert browser.run("echelon.time()") == t
 
 
-def test_where_did_each_missile_end(browser):
+def test_missile_ends_are_listed(browser):
     browser.click_on("#tab-missiles")
     assert texts(browser, "#missiles .what") == [
         "blue heavy 1 → red light 2 by paint of blue scout 2: hit it",
@@ -220,7 +220,7 @@ def test_where_did_each_missile_end(browser):
     assert browser.run("document.querySelector('#overlay').toDataURL()") != before
 
 
-def test_how_do_two_battles_differ(browser):
+def test_two_battles_are_compared(browser):
     menu = texts(browser, "#battle-choice option")
     assert menu[0] == "1 · expert (blue) beat hard <b>bold</b>, time up, 6 s"
     browser.click_on("#open-battles")
@@ -242,7 +242,7 @@ def test_how_do_two_battles_differ(browser):
     assert all(now != before[2] for now, before in zip(later, pictures, strict=True)), "one clock moves both"
 
 
-def test_on_which_map_a_battle_was(browser, tmp_path):
+def test_map_of_battle_is_shown(browser, tmp_path):
     """Number in the pool and biomes: in the menu, in the table and in the comparison."""
     kept = read(REPLAY)
     later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
@@ -286,7 +286,7 @@ def test_a_clip_is_recorded(browser, tmp_path):
     assert clip.read_bytes()[:4] == b"\x1a\x45\xdf\xa3"
 
 
-def test_what_did_it_observe_of_itself(browser):
+def test_ego_observation_is_shown(browser):
     browser.run(f"echelon.select({HEAVY}); echelon.seek(2)")
     browser.materialize()
     browser.click_on("[data-part=senses] summary")
@@ -299,7 +299,7 @@ def test_what_did_it_observe_of_itself(browser):
 # Events move the camera
 
 
-def test_an_event_frames_those_it_is_about(browser):
+def test_event_moves_camera_to_its_mechs(browser):
     far = browser.run("echelon.camera()")
     browser.click_on(".event.kill")
     browser.run("echelon.settle()")
@@ -314,7 +314,7 @@ def test_an_event_frames_those_it_is_about(browser):
         assert place[0] < x < place[2] and place[1] < y < place[3]
 
 
-def test_numbers_select_and_centre(browser):
+def test_number_keys_select_and_centre(browser):
     browser.press("2")
     assert browser.run("echelon.state().selected") == SCOUT
     browser.press("2")
@@ -328,7 +328,7 @@ def test_numbers_select_and_centre(browser):
     assert np.hypot(x - middle[0], y - middle[1]) < 60
 
 
-def test_the_address_holds_camera_and_speed(browser, page):
+def test_address_stores_camera_and_speed(browser, page):
     browser.press("]")
     browser.press("+")
     browser.press("q")
@@ -344,7 +344,7 @@ def test_the_address_holds_camera_and_speed(browser, page):
     browser.wait("document.querySelector('#said').textContent.includes('address')")
 
 
-def test_the_field_alone_and_larger_text(browser):
+def test_presentation_mode_and_larger_text(browser):
     browser.click_on("#toggle-large")
     assert browser.run("getComputedStyle(document.querySelector('.panel')).zoom") == "1.2"
     wide = "[...document.querySelectorAll('.panel, .tabs, header, footer')].filter(e => e.offsetParent)"
