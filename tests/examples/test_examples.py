@@ -1,4 +1,4 @@
-"""Programs of a few lines to begin one's own from, of TorchRL's parts or the learner's, learn from Echelon."""
+"""Example programs from TorchRL components or the learner's components learn in Echelon."""
 
 import dataclasses
 import math
@@ -46,7 +46,7 @@ SIZES = {"num_envs": 2, "steps": 8}
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_example_learns_from_rewards(example, sizes):
-    """Every weight of the policy moves, and elsewhere than in the same battles without rewards."""
+    """Every weight of the policy changes, and differs from training without rewards."""
     before, _ = example.main(BATTLE, **SIZES, **sizes, iterations=0)
     after, history = example.main(BATTLE, **SIZES, **sizes, iterations=2)
     unpaid, _ = example.main(UNPAID, **SIZES, **sizes, iterations=2)
@@ -76,13 +76,13 @@ def test_position_is_played_with_many_seeds():
 
 
 def test_fork_planning_runs():
-    """The README tells what it is worth."""
+    """The README states its effect."""
     won = plan_by_forks.main(battles=2, branches=6, ahead=4, config=BATTLE)
     assert len(won) == 2 and all(0 <= count <= 2 for count in won)
 
 
 def test_commander_is_cloned(tmp_path):
-    """What it is worth is told in `docs/DATASETS.md`."""
+    """`docs/DATASETS.md` states its strength."""
     names, path, cpu = ("heuristic:hard", "heuristic:easy"), tmp_path / "hard.safetensors", torch.device("cpu")
     arena = BatchArena(BATTLE, lambda name: scripted(name, BATTLE, cpu), ArenaConfig(cpu, 8))
     with DatasetWriter(path, BATTLE, names) as writer:
@@ -92,7 +92,7 @@ def test_commander_is_cloned(tmp_path):
 
 
 def test_named_task_runs_end_to_end(capsys, monkeypatch):
-    """By the task's name, two iterations, and the row of the table."""
+    """Create the task by name, train two iterations, and print the table row."""
     make_tasks_brief(monkeypatch)
     sizes = {"num_envs": 2, "steps": 8, "opponents": ["heuristic:easy"], "battles": 2}
     torch.manual_seed(0)

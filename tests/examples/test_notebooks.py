@@ -1,4 +1,4 @@
-"""Notebooks of `examples/` run from their first cell to their last, in an empty folder; git has no outputs of them."""
+"""Run the notebooks of `examples/` completely in an empty folder; git contains no outputs."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_notebooks_have_no_outputs(path):
 @pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path, tmp_path, monkeypatch):
-    """Commands of its cells are those of this environment; a cell that fails ends it, one of bash too."""
+    """Cells use the commands of this environment; a failing cell, bash included, fails the test."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

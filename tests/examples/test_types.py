@@ -1,4 +1,4 @@
-"""What an editor and a type checker see of the package, from a folder where Echelon is only installed."""
+"""Types of the installed package for editors and type checkers."""
 
 import inspect
 import os
@@ -17,18 +17,18 @@ from echelon.views.view import View
 
 ROOT = Path(__file__).parents[2]
 UNTYPED = "[mypy]\n[mypy-tensordict.*,torchrl.*]\nignore_missing_imports = True\n"
-"""TensorDict and TorchRL tell no types, so a strict program says so."""
+"""Settings for a strict program, because TensorDict and TorchRL have no types."""
 
 
 @pytest.mark.parametrize("kind", [echelon.EchelonEnv, View])
 def test_environment_signature_is_visible(kind):
-    """TorchRL's metaclass would show `(*args, **kwargs)`."""
+    """Without a fix, TorchRL's metaclass would show `(*args, **kwargs)`."""
     shown = inspect.signature(kind)
     asked = inspect.signature(kind.__init__).parameters
     assert list(shown.parameters) == list(asked)[1:] and len(asked) > 5
     assert [shown.parameters[name] for name in shown.parameters] == list(asked.values())[1:]
     text = pydoc.render_doc(kind, renderer=pydoc.plaintext)
-    # Python 3.13 gives each argument a line.
+    # Python 3.13 prints each argument on its own line.
     assert re.search(rf"^ \|  {kind.__name__}\((\n \| +)?{list(asked)[1]}: ", text, re.M)
 
 
