@@ -67,7 +67,7 @@ MADE = {
 
 
 def full(limit: int) -> Change:
-    """A disk on which no file may be longer than `limit` bytes."""
+    """Limit the size of each file to `limit` bytes, as on a full disk."""
 
     def change(home: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -85,7 +85,7 @@ def read_only(home: Path) -> None:
 
 
 def output_full(home: Path) -> None:
-    """Output that goes to a full disk."""
+    """Send output to a full disk."""
     os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
 
 
@@ -97,13 +97,13 @@ def output_closed(home: Path) -> None:
 
 
 def output_missing(home: Path) -> None:
-    """No output at all, as `>&-` starts a program."""
+    """Close the output, as `>&-` in a shell."""
     os.close(1)
     sys.stdout = None
 
 
 def interrupted(owner: object, name: str, after: bool, times: int = 1) -> Change:
-    """An interrupt just before, or just after, a function has been called so many times."""
+    """Raise an interrupt before or after the given call of a function."""
 
     def change(home: Path) -> None:
         function, left = getattr(owner, name), [times]
@@ -123,7 +123,7 @@ def interrupted(owner: object, name: str, after: bool, times: int = 1) -> Change
 
 
 def log_is(kind: str) -> Change:
-    """A log of a league that is no file."""
+    """Replace the log of a league by something other than a regular file."""
 
     def change(home: Path) -> None:
         log = home / "league" / "log.jsonl"
@@ -161,7 +161,7 @@ CASES: dict[str, tuple[str, Change, tuple[str, ...]]] = {
 
 
 def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, str, str]:
-    """Run a command in a fork; its exit code, output and errors."""
+    """Run a command in a fork; return exit code, output and errors."""
     pipes = [os.pipe(), os.pipe()]
     process = os.fork()
     if process == 0:
@@ -193,7 +193,7 @@ def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, st
 
 
 def held_by(folder: Path) -> dict[str, object]:
-    """What a league holds."""
+    """Return the content of a league."""
     if not (folder / "league.sqlite").exists():
         return {}
     store = Store(folder)
@@ -214,7 +214,7 @@ def held_by(folder: Path) -> dict[str, object]:
 
 
 def seen(home: Path) -> dict[str, object]:
-    """Files of a folder but those of the database itself, and what its leagues hold."""
+    """Return the files of a folder without database files, and the content of its leagues."""
     leagues = {name: held_by(home / name) for name in ("league", "new")}
     files = sorted(str(path.relative_to(home)) for path in home.rglob("*") if not path.is_dir())
     return {"files": files, **leagues}

@@ -33,7 +33,7 @@ def path(tmp_path):
 
 
 def all_read(path):
-    """Everything that is read of a checkpoint: the error in one line, or nothing."""
+    """Read a checkpoint completely; return the one-line error or None."""
     report = inspect_checkpoint(path)
     assert all(len(line) < 200_000 for line in format_report(report))
     try:
@@ -87,7 +87,7 @@ def put_file(path, name, data):
 @pytest.mark.parametrize("size", [600 << 20, 3 * GIB, 15 * GIB, 64 * GIB])
 @pytest.mark.parametrize("name", [POLICY, LEARNER, RUN])
 def test_file_longer_than_declared_is_not_read(path, name, size):
-    """A true header of one tensor of as many bytes, which are not on the disk."""
+    """Return a valid header of one tensor whose bytes are not on the disk."""
     text = json.dumps({"t": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
     (path / name).write_bytes(len(text).to_bytes(8, "little") + text)
     os.truncate(path / name, 8 + len(text) + size)
@@ -98,7 +98,7 @@ def test_file_longer_than_declared_is_not_read(path, name, size):
 
 
 def test_size_limit_follows_metadata():
-    """The optimiser's is three times that of the weights, and that of a run grows with its battles."""
+    """The limit of the optimiser is three times that of the weights; the limit of a run grows with its battles."""
     found = open_checkpoint(KEPT)
     weights = sum(value.nbytes for value in found.policy().state_dict().values())
     assert weights < found.most_bytes(POLICY) < weights + (2 << 20)
@@ -169,7 +169,7 @@ def test_weights_must_match_model(path, change):
 
 
 def test_oversized_json_is_not_parsed(path, tmp_path):
-    """As a catalog and as the claims of a checkpoint."""
+    """As a catalog file and as checkpoint metadata."""
     with open(tmp_path / "catalog.json", "wb") as file:
         file.write(b"[")
         for _ in range(125):

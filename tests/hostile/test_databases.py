@@ -36,7 +36,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 @pytest.fixture(scope="module")
 def league(tmp_path_factory) -> Path:
-    """A league with a row in every table, in one file without a log."""
+    """Return a league with a row in every table, in one file without a log."""
     home = tmp_path_factory.mktemp("league")
     store = Store.create(home / "league", BRIEF)
     entry = store.add(checkpoint_of(home, 1))
@@ -53,7 +53,7 @@ def league(tmp_path_factory) -> Path:
 
 
 def use(folder: Path) -> list[str]:
-    """Everything that is done with a league; the messages of what is refused."""
+    """Use a league in all ways; return the messages of refusals."""
 
     def play(store: Store) -> None:
         battles = round_robin([entry.id for entry in store.active()], [5])
@@ -84,7 +84,7 @@ def use(folder: Path) -> list[str]:
 
 
 def used(league: Path, home: Path, spoil) -> tuple[list[str], float]:
-    """The messages about a league whose database was spoiled, and the seconds it took."""
+    """Return the messages about a corrupt league, and the elapsed seconds."""
     folder = shutil.copytree(league, home / "league")
     spoil(folder / FILE)
     began = time.process_time()
@@ -96,7 +96,7 @@ def used(league: Path, home: Path, spoil) -> tuple[list[str], float]:
 
 
 def sql(*statements: str, values: tuple = ()):
-    """Spoils a database by SQL that SQLite itself takes."""
+    """Return a function that corrupts a database by valid SQL."""
 
     def spoil(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -108,7 +108,7 @@ def sql(*statements: str, values: tuple = ()):
 
 
 def in_schema(before: str, after: str):
-    """Spoils the text of the schema, which SQLite keeps as it is."""
+    """Return a function that changes the stored text of the schema."""
     return sql(
         "PRAGMA writable_schema = ON",
         f"UPDATE sqlite_master SET sql = replace(sql, '{before}', '{after}')",
@@ -272,7 +272,7 @@ def test_invalid_value_error_names_column(league, tmp_path, case):
 
 
 def setting(name: str, value: str | bytes | int):
-    """Spoils a setting."""
+    """Return a function that corrupts a setting."""
     return sql("INSERT OR REPLACE INTO league VALUES (?, ?)", values=(name, value))
 
 
@@ -367,13 +367,13 @@ PAGE = 4096
 
 
 def root_of(path: Path, table: str) -> int:
-    """Number of the first page of a table."""
+    """Return the number of a table's first page."""
     with closing(sqlite3.connect(path)) as database:
         return database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
 
 
 def interior(child: int, cells: int = 400) -> bytes:
-    """A page of a table that refers to one child again and again."""
+    """Return a table page with many references to one child."""
     page = bytearray(PAGE)
     page[0:12] = bytes(
         [5, 0, 0, *cells.to_bytes(2, "big"), *(PAGE - 5 * cells).to_bytes(2, "big"), 0]
@@ -386,7 +386,7 @@ def interior(child: int, cells: int = 400) -> bytes:
 
 
 def endless_pages(table: str):
-    """Spoils a table: five pages, each 400 times the child of another, tell of 10^13 rows."""
+    """Corrupt a table: five pages, each 400 times the child of another, represent 10^13 rows."""
 
     def spoil(path: Path) -> None:
         root, data = root_of(path, table), bytearray(path.read_bytes())
@@ -402,7 +402,7 @@ def endless_pages(table: str):
 
 
 def a_page_of_its_own(table: str):
-    """Spoils a table: its first page is its own child."""
+    """Corrupt a table: its first page is its own child."""
 
     def spoil(path: Path) -> None:
         root = root_of(path, table)
@@ -412,7 +412,7 @@ def a_page_of_its_own(table: str):
 
 
 def put(place: int, values: bytes):
-    """Spoils bytes at a place."""
+    """Overwrite bytes at an offset."""
 
     def spoil(path: Path) -> None:
         with open(path, "r+b") as file:
@@ -423,12 +423,12 @@ def put(place: int, values: bytes):
 
 
 def page(table: str, values: bytes):
-    """Spoils the first page of a table."""
+    """Overwrite the first page of a table."""
     return lambda path: put(PAGE * (root_of(path, table) - 1), values)(path)
 
 
 def cut(share: float):
-    """Spoils a database by cutting it off."""
+    """Truncate a database."""
     return lambda path: path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
 
 
@@ -474,7 +474,7 @@ PAGES = {
 
 @pytest.mark.parametrize("case", PAGES)
 def test_corrupt_pages_are_refused_in_one_line(league, tmp_path, case):
-    """Those without a message are harmless."""
+    """Cases without a message are harmless."""
     spoil, message = PAGES[case]
     said, took_s = used(league, tmp_path, spoil)
     assert took_s < LONGEST_S

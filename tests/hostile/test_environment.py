@@ -54,7 +54,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory) -> dict[str, dict]:
-    """What each of `CASES` came to."""
+    """Return the result of each of `CASES`."""
     script = Path(__file__).with_name("attempts.py")
     command = [sys.executable, str(script), str(tmp_path_factory.mktemp("attempts"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S)
@@ -180,7 +180,7 @@ WRITERS = {
     [(case, way) for case in WRITERS for way in ("fsync", "rename", "mkdir") if (case, way) != ("a league", "fsync")],
 )
 def test_failed_write_leaves_complete_file_or_none(tmp_path, monkeypatch, case, way):
-    """The disk is full at the last moment, when all was written but is not on it; or a file cannot even be made."""
+    """The disk is full at fsync, at rename, or at mkdir."""
     name, write = WRITERS[case]
     path = tmp_path / name
 
@@ -216,7 +216,7 @@ def test_failed_write_keeps_previous_file(tmp_path, monkeypatch):
 
 
 def append_where_files_are_short(path: Path) -> None:
-    """What a process does on a disk on which no file may be longer than 20 bytes."""
+    """Append to a file in a process that limits files to 20 bytes."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
     with pytest.raises(FileError, match=f"{path}: cannot be written: "):
@@ -235,7 +235,7 @@ def test_append_is_atomic(tmp_path):
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "link"])
 def test_append_requires_regular_file(tmp_path, kind):
-    """A fifo would let the writer wait for ever."""
+    """Writing to a fifo would block forever."""
     path, victim = tmp_path / "log.jsonl", tmp_path / "victim"
     victim.touch()
     {"fifo": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(victim)}[kind](path)
@@ -280,20 +280,20 @@ def arena_of(store: Store) -> LeagueArena:
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Waits for a lock are short; who holds it does so to the end of the test."""
+    """Shorten the wait for a lock; the lock is held until the test ends."""
     for name, value in (("ATTEMPT_S", 0.01), ("PAUSE_S", 0.0), ("TELL_S", 0.0), ("PATIENCE_S", 0.05)):
         monkeypatch.setattr(database, name, value)
 
 
 def lock(folder: Path) -> sqlite3.Connection:
-    """Another program that writes to a league."""
+    """Open a write transaction on a league, as another program."""
     other = sqlite3.connect(folder / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     return other
 
 
 def kept_in(message: str) -> Path:
-    """The file that a message tells of."""
+    """Return the file named in a message."""
     return Path(message.partition("`arena.py import ")[2].partition(" --league")[0])
 
 
@@ -364,7 +364,7 @@ def test_batch_is_saved_in_temporary_folder_if_league_folder_is_full(tmp_path, m
 
 
 def kept(store: Store, **change: object) -> dict:
-    """The document of a file of two unrecorded matches, changed."""
+    """Return the changed document of a file of two unrecorded matches."""
     one, two, *_ = (entry.id for entry in store.entries())
     kept_in(save_unrecorded(store.folder, store.env, [fought(one, two, 1), fought(two, one, 1)]))
     (path,) = store.folder.glob("unrecorded_*.json")
@@ -474,7 +474,7 @@ def test_interrupt_after_import_is_unchanged(monkeypatch, usual):
     ],
 )
 def test_user_program_keeps_its_interrupt_handler(words, is_ours):
-    """Also of one that is named `train.py`, and of a package run by `-m` that imports this one."""
+    """Also for a user program named `train.py`, and for a package run by `-m` that imports Echelon."""
     assert is_program(["python", *words]) == is_ours
 
 

@@ -32,7 +32,7 @@ SOME = 100 * MIB
 
 
 def peak(act: Callable[[], object]) -> int:
-    """Most bytes that Python held during `act`, beyond those before it."""
+    """Return the peak Python memory during `act`, minus the memory before it, in bytes."""
     tracemalloc.start()
     try:
         act()
@@ -43,7 +43,7 @@ def peak(act: Callable[[], object]) -> int:
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory) -> Path:
-    """An exported league with a row in every table."""
+    """Return an exported league with a row in every table."""
     home = tmp_path_factory.mktemp("sent")
     store = fresh(home)
     parent = store.add(checkpoint_of(home, 1))
@@ -57,7 +57,7 @@ def sent(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def path(sent, tmp_path) -> Path:
-    """A copy of it, beside its weights."""
+    """Return a copy of the export with its weights."""
     return shutil.copytree(sent.parent, tmp_path / "sent") / sent.name
 
 
@@ -120,7 +120,7 @@ KINDS = b' {"a" : [ {"b": [1, -2.5e3, null]}, 3, "\\u00e9\\"]", {} ] ,"c":NaN, "
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 7])
 def test_parser_accepts_any_chunk_size(monkeypatch, chunk):
-    """By the end of what was read."""
+    """At the end of each chunk."""
     monkeypatch.setattr(json_tables, "CHUNK_BYTES", chunk)
     found = list(read_tables("file", io.BytesIO(KINDS), len(KINDS), ("a", "f"), only_finite=False))
     rows = [{"b": [1, -2.5e3, None]}, 3, 'é"]', {}]
@@ -193,7 +193,7 @@ def test_settings_share_size_limit(tmp_path):
 
 @pytest.mark.requirement("R31")
 def test_first_invalid_row_is_reported_before_sparse_data(path, tmp_path):
-    """The rest of 250 MiB is not even looked at: zeros are no JSON."""
+    """The remaining 250 MiB of zeros are not read."""
     document = json.loads(path.read_bytes())
     document["matches"][0]["winner"] = 7
     text = json.dumps(document)
@@ -225,7 +225,7 @@ def test_references_are_checked_for_any_table_order(path, tmp_path, table, chang
 
 
 def test_first_of_two_invalid_rows_is_reported(path, tmp_path):
-    """Rows are inserted by hundreds, and what is there twice shows as they are."""
+    """Rows are inserted in batches of hundreds, which detect duplicates."""
     document = json.loads(path.read_bytes())
     document["changes"] += [document["changes"][0], {**document["changes"][1], "number": -1}]
     path.write_text(json.dumps(document))
@@ -234,7 +234,7 @@ def test_first_of_two_invalid_rows_is_reported(path, tmp_path):
 
 
 def test_invalid_league_is_not_exported(path, tmp_path):
-    """A league whose references were spoiled: its file would be refused."""
+    """A league with broken references, whose export would be refused."""
     store = read_league(path, tmp_path / "other")
     store.execute("PRAGMA foreign_keys = OFF")
     store.execute("UPDATE matches SET red = ? WHERE rowid = 2", "0" * 64)

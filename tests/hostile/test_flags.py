@@ -27,7 +27,7 @@ DIGITS = "9" * 200
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """A league of the scripted tiers, and a file that is none of ours."""
+    """Return a league of the scripted tiers, and a foreign file."""
     folder = tmp_path_factory.mktemp("flags")
     Store.create(folder / "league", EnvConfig.small()).close()
     (folder / "file").write_text("nothing")
@@ -38,7 +38,7 @@ PROGRAMS = {"train": train.main, "arena": arena.main, "echelon": lambda: command
 
 
 def refused(program, words, monkeypatch, capsys):
-    """The line that a program ends with."""
+    """Return the error line of a program."""
     monkeypatch.setattr(sys, "argv", [f"{program}.py", *words])
     with pytest.raises(SystemExit) as ended:
         run(PROGRAMS[program])
@@ -293,7 +293,7 @@ WRONG = {int: ("x", "1.5", DIGITS, "-" + DIGITS), float: ("x", "nan", "inf", "1e
 
 
 def number_flags(kind, prefix=""):
-    """The flag and the type of each number of a config."""
+    """Yield the flag and the type of each number of a config."""
     found, hints = [], get_type_hints(kind)
     for field in dataclasses.fields(kind):
         own = {"model": LSTMConfig}.get(field.name, hints[field.name])
@@ -314,7 +314,7 @@ FLAGS = number_flags(TrainConfig)
     ids=[flag for flag, _ in FLAGS],
 )
 def test_every_training_number_is_checked(number, flag, kind, monkeypatch, capsys):
-    """What cannot be parsed, or is out of its limits, in turn."""
+    """Each flag receives an unparsable or an out-of-range value."""
     value = WRONG[kind][number % len(WRONG[kind])]
     message = refused("train", [f"--{flag}={value}"], monkeypatch, capsys)
     assert flag.rpartition(".")[2] in message.replace("_", "-")

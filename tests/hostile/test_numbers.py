@@ -64,7 +64,7 @@ def test_json_preserves_64_bit_numbers(number):
 
 
 def numbers_in(values, where=()):
-    """The path of each number of nested settings."""
+    """Yield the path of each number in nested settings."""
     found = []
     for name, value in values.items():
         if isinstance(value, dict):
@@ -75,7 +75,7 @@ def numbers_in(values, where=()):
 
 
 def put(values, path, value):
-    """Nested settings with another value at a path."""
+    """Return nested settings with another value at a path."""
     if len(path) > 1:
         return {**values, path[0]: put(values[path[0]], path[1:], value)}
     return {**values, path[0]: value}
@@ -138,7 +138,7 @@ CLAIMED = [
 
 
 def read_all(path):
-    """Everything that the claims of a checkpoint say, and the policy."""
+    """Read all metadata of a checkpoint, and its policy."""
     found = open_checkpoint(path)
     parts = (found.counters, found.curriculum, found.env, found.model, found.versions, found.value_norm().moments())
     return (*parts, found.policy())

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def read_only(tmp_path, monkeypatch):
-    """Folder of things to read, and a working folder that can be written; `closed` makes the first read-only."""
+    """Return a folder to read and a writable working folder; `closed` makes the first read-only."""
     things, work = tmp_path / "things", tmp_path / "work"
     things.mkdir()
     work.mkdir()
@@ -40,7 +40,7 @@ def closed(folder: Path) -> None:
 
 
 def without_privileges(work) -> str:
-    """What some work says in a process that root's privileges were taken from: its result, or its error."""
+    """Return the result or the error of work in a process without root privileges."""
     ear, mouth = os.pipe()
     child = os.fork()
     if child == 0:
@@ -62,7 +62,7 @@ def without_privileges(work) -> str:
 
 
 def command(*words: object) -> str:
-    """What a command of `arena.py` ends with there; empty if it did what it should."""
+    """Run a command of `arena.py` without privileges; return its error, or an empty string."""
 
     def work() -> str:
         sys.argv = ["pipelines/arena.py", *map(str, words)]
@@ -74,7 +74,7 @@ def command(*words: object) -> str:
 
 
 def league_in(folder: Path) -> Path:
-    """A league with a match, a policy and a closed period."""
+    """Return a league with a match, a policy and a closed period."""
     store = fresh(folder)
     store.add(checkpoint_of(folder, 1))
     first, second = store.active()[:2]
@@ -135,7 +135,7 @@ def test_read_only_league_includes_leftover_wal(read_only):
 
 
 def test_reader_does_not_block_writer(read_only):
-    """The folder may be written and the file may not: SQLite would leave files there that the colleague cannot open."""
+    """With a writable folder and a read-only file, SQLite could leave files that another user cannot open."""
     league = league_in(read_only)
     (league / FILE).chmod(0o444)
     before = names_in(league)

@@ -1,5 +1,4 @@
-"""Settings that ask for ever, or for more memory than there is: each number has limits, and what battles need is told
-before it is allocated."""
+"""Settings with excessive time or memory: each number has limits, and memory is estimated before its allocation."""
 
 import dataclasses
 from typing import get_type_hints
