@@ -1,9 +1,9 @@
-"""Calls a second of the client of language models, beside the limit of the stand-in server that it asks.
+"""Throughput of the language-model client, compared with the limit of its stand-in server, in calls per second.
 
 python benchmarks/chat.py --concurrency 64 --calls 1280
 
-The limit is measured by threads that send the same bodies over connections that stay open, and read nothing of the
-replies. Prints a line of JSON. Needs the extra `llm`.
+Threads measure the limit: they send the same bodies over persistent connections and do not parse the
+replies. Prints a JSON line. Needs the extra `llm`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PATH = "/v1/chat/completions"
 
 @dataclass(frozen=True)
 class Args:
-    """What is measured."""
+    """Settings of this program."""
 
     concurrency: int = 64
     calls: int = 1280
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers every request at once."""
+    """Respond to every request immediately."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -61,14 +61,14 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(pipe: Any) -> None:
-    """Serve in a process of its own."""
+    """Run the server in its own process."""
     server = Server(("127.0.0.1", 0), Handler)
     pipe.send(server.server_address[1])
     server.serve_forever()
 
 
 def limit_of(port: int, body: bytes, args: Args) -> float:
-    """Calls a second of the server, by threads that do nothing else."""
+    """Return the calls per second of the server, measured by threads without other work."""
 
     def calls(count: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -83,7 +83,7 @@ def limit_of(port: int, body: bytes, args: Args) -> float:
 
 
 def measure(args: Args) -> dict[str, Any]:
-    """Both rates, the client's after one round that opens its connections."""
+    """Return both rates; the client first opens its connections in one round."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(there,), daemon=True)

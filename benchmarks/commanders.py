@@ -1,9 +1,9 @@
-"""What a commander is worth: win rates of commanders of packs against the same team without a commander.
+"""Value of a commander: win rates of pack commanders against the same team without a commander.
 
 python benchmarks/commanders.py
 python benchmarks/commanders.py orders:gather llm:commander.json --seeds 64
 
-Prints a row of a Markdown table a commander, with the 95 % interval over seeds, and a line of JSON at the end.
+Prints one row of a Markdown table per commander, with the 95 % interval over seeds, then a JSON line.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ COLUMNS = ("given", "late", "refused", "fallback", "tokens_per_battle", "seconds
 
 @dataclass(frozen=True)
 class Args:
-    """Commanders and battles."""
+    """Settings of this program."""
 
     names: tyro.conf.Positional[tuple[str, ...]] = BASELINES
-    """Commanders of packs: orders:SCRIPT[/MECHS], llm:FILE, recorded:FILE."""
+    """Pack commanders: orders:SCRIPT[/MECHS], llm:FILE, recorded:FILE."""
     env: Literal["small", "standard", "large"] = "small"
     seeds: Annotated[int, Limits(1, 10**6, "seeds")] = 64
-    """Each is played on both sides."""
+    """Number of seeds, each played on both sides."""
     seed: int = 0
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 

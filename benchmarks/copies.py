@@ -1,9 +1,9 @@
-"""What ten copies of one policy do to the figures of a league: Glicko-2, Bradley-Terry, alpha-rank, Nash mixture.
+"""Effect of ten copies of one policy on the ratings of a league: Glicko-2, Bradley-Terry, alpha-rank, Nash mixture.
 
 python benchmarks/copies.py
 
 The league: `rock`, `paper` and `scissors` beat each other in a circle, each beats `strong`, and `strong` beats `weak`.
-Each pair plays 64 battles, and each entry scores exactly the points that are expected of it.
+Each pair plays 64 battles, and each entry scores exactly its expected points.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ POINTS = torch.tensor(
     ],
     dtype=torch.float64,
 )
-"""`[5, 5]` expected points per game of the row against the column."""
+"""Expected points `[5, 5]` per game of the row against the column."""
 BATTLES, COPIES, PERIODS = 64, 10, 8
 POPULATION, SELECTION = 50, 100.0
-"""Size of the population and intensity of selection of alpha-rank."""
+"""Population size and selection intensity of alpha-rank."""
 
 
 def glicko(points: Tensor) -> Tensor:
-    """`[E]` Glicko-2 ratings after `PERIODS` periods, in which each pair plays `BATTLES` games in all."""
+    """Return Glicko-2 ratings `[E]` after `PERIODS` periods, with `BATTLES` games per pair in total."""
     count, each = len(points), BATTLES // PERIODS
     x, y = torch.triu_indices(count, count, 1).unbind(0)
     won = (points[x, y] * each).round()
@@ -45,8 +45,8 @@ def glicko(points: Tensor) -> Tensor:
 
 
 def alpha_rank(points: Tensor) -> Tensor:
-    """`[E]` stationary distribution of alpha-rank (Omidshafiei et al. 2019, "alpha-Rank: Multi-Agent Evaluation by
-    Evolution"), of one population."""
+    """Return the stationary distribution `[E]` of alpha-rank for one population (Omidshafiei et al. 2019, "alpha-Rank:
+    Multi-Agent Evaluation by Evolution")."""
     count = len(points)
     lead = SELECTION * (points.T - points)  # of an invader (column) over the residents (row)
     even = lead.abs() < 1e-12
@@ -62,7 +62,7 @@ def alpha_rank(points: Tensor) -> Tensor:
 
 
 def figures(points: Tensor) -> dict[str, Tensor]:
-    """Each figure, `[E]`, by its name."""
+    """Return each rating, `[E]`, keyed by name."""
     games = torch.full_like(points, BATTLES).fill_diagonal_(0)
     return {
         "Glicko-2": glicko(points),
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def row(name: str, values: Tensor, change: float | None = None) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     digits = 0 if values.max() > 2 else 3
     cells = [f"{value:.{digits}f}" for value in values.tolist()]
     return f"| {name} | {' | '.join(cells)} | {'' if change is None else f'{change:.{digits}f}'} |"

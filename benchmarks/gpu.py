@@ -125,7 +125,7 @@ def judged(found: Outcome, code: int, output: str) -> Outcome:
         counts = count_tests(output)
         found = dataclasses.replace(found, lines=({"benchmark": found.name, **counts},))
         if not counts:
-            return dataclasses.replace(found, status=FAILED, reason="pytest told of no test", last_lines=last)
+            return dataclasses.replace(found, status=FAILED, reason="pytest reported no tests", last_lines=last)
     if code == 0:
         simpler = tuple(line for line in output.splitlines() if FALLBACK in line)
         reason = simpler[0].strip() if simpler else ""

@@ -323,7 +323,7 @@ def captured(device: Any, count: int, decisions: int) -> Values:
             eager.decide()
             replayed.graphed("one")
     if not replayed.graphed.graphs:
-        raise RuntimeError("fallback: decisions were called, for they cannot be captured")
+        raise RuntimeError("fallback: decisions run eagerly, because they cannot be captured")
     same = int((state_hash(eager.env.state) == state_hash(replayed.env.state)).sum())
     worst, worst_name, _ = difference(leaves(eager.env.state), leaves(replayed.env.state))
     if not worst <= TOLERANCE * eager.env.config.rules.decision_repeat * decisions:
@@ -396,9 +396,9 @@ def main(words: list[str] | None = None) -> int:
     """Run all steps; return 1 if one failed or time ran out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=90.0, help="no step goes on after so many")
-    parser.add_argument("--out", type=Path, help="a file to which the lines are added")
-    parser.add_argument("--compiled", action="store_true", help="compare what torch.compile makes, too")
+    parser.add_argument("--seconds", type=float, default=90.0, help="time limit of all steps")
+    parser.add_argument("--out", type=Path, help="file to which the lines are appended")
+    parser.add_argument("--compiled", action="store_true", help="also compare torch.compile graphs")
     args = parser.parse_args(words)
     journal = Journal(args.out, time.perf_counter() + args.seconds)
     journal.step("imports", prepare_imports)

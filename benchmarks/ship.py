@@ -110,7 +110,7 @@ def write_table(rows: Sequence[TrainedPolicy]) -> None:
 def task_of(env: EnvConfig) -> str:
     """Return the playable task with the battles of a policy."""
     fits = [name for name, task in tasks().items() if task.is_playable and battle_hash(task.config) == battle_hash(env)]
-    require(len(fits) > 0, "--task", "given: these are the battles of no task", "")
+    require(len(fits) > 0, "--task", "set, because no task has the battles of this policy", "")
     return fits[0]
 
 

@@ -36,7 +36,7 @@ class Figure(NamedTuple):
 
 
 def figures(root: Path) -> Iterator[Figure]:
-    """Each line of README, docs and benchmarks that names a commit of the repository at `root`."""
+    """Yield each line of README, docs and benchmarks that names a commit of the repository at `root`."""
     pages = [root / "README.md", *sorted((root / "docs").glob("*.md")), root / "benchmarks" / "README.md"]
     for page in filter(Path.exists, pages):
         section = ""
@@ -49,7 +49,7 @@ def figures(root: Path) -> Iterator[Figure]:
 
 
 def changes(root: Path, commit: str) -> dict[str, int]:
-    """Number of commits since `commit` that changed the sources, by kind; kinds without changes are left out."""
+    """Return the number of commits since `commit` that changed the sources, by kind; unchanged kinds are omitted."""
     counts = {}
     for kind, folders in SOURCES.items():
         count = int(git(root, "rev-list", "--count", f"{commit}..HEAD", "--", *folders) or 0)
@@ -59,13 +59,13 @@ def changes(root: Path, commit: str) -> dict[str, int]:
 
 
 def git(root: Path, *arguments: str) -> str | None:
-    """What git prints; None if it fails."""
+    """Return the output of git; None if git fails."""
     result = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
     return result.stdout.strip() if result.returncode == 0 else None
 
 
 def table(root: Path) -> str:
-    """A Markdown table with a row for each stale figure, and the number of figures that are not stale."""
+    """Return a Markdown table with a row for each stale figure, and the number of figures that are not stale."""
     rows, fresh = ["| page | section | commit | commits to its sources since |", "|---|---|---|---|"], 0
     for figure in figures(root):
         since = changes(root, figure.commit)

@@ -156,7 +156,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
 
 
 def table_row(name: str, table: Table, runs: Sequence[Row], opponents: Sequence[str]) -> list[str]:
-    """Cells of one row: mean win rates over seeds in %, with the lowest and the highest if there are several seeds."""
+    """Return the cells of one row: mean win rates over seeds in %, with minimum and maximum for several seeds."""
     rates = 100 * np.array([[row["opponents"][opponent]["win_rate"] for opponent in opponents] for row in runs])
     middle, low, high = bootstrap(rates)
     flags = f"`{' '.join(table.rows[name])}`" if table.rows[name] else ""

@@ -88,7 +88,7 @@ def test_failed_capture_of_decisions_is_a_failure(first, brief, monkeypatch, cap
     decide = first.Player.decide
     monkeypatch.setattr(first.Player, "decide", lambda self: (decide(self), self.env.state.tick.sum().item()))
     line, has_failed = report_of(first, capsys, lambda: first.captured(CPU, 2, 3))
-    assert line["status"] == "failed" and "fallback: decisions were called" in line["reason"] and has_failed
+    assert line["status"] == "failed" and "fallback: decisions run eagerly" in line["reason"] and has_failed
 
 
 def test_step_is_reported_when_it_ends(first, tmp_path, capsys):

@@ -142,7 +142,7 @@ def test_invalid_policy_is_refused_before_evaluation(ship, package, tmp_path_fac
     path = checkpoint_of(tmp_path_factory.mktemp("runs"), 1, env=dataclasses.replace(BRIEF, blue=("light",)))
     with pytest.raises(FileError, match=r"^--name must be lower-case letters, digits and hyphens, got 'My Policy'$"):
         ship.ship(ship.Args(str(path), "My Policy", "", ""))
-    with pytest.raises(ConfigError, match=r"^--task must be given: these are the battles of no task"):
+    with pytest.raises(ConfigError, match=r"^--task must be set, because no task has the battles of this policy"):
         ship.ship(ship.Args(str(path), "mine", "", "", battles=2))
     monkeypatch.setattr(ship, "MOST_BYTES", 100)
     with pytest.raises(ConfigError, match=r"must be less than the 98 bytes that are left, got "):

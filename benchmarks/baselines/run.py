@@ -96,7 +96,7 @@ def main(args: Args) -> int:
 def report_status(args: Args, is_complete: bool) -> int:
     """Return the exit status; print how to resume runs that were saved before their end."""
     if not is_complete:
-        print(f"saved in {args.folder}; the same command goes on", file=sys.stderr)
+        print(f"saved in {args.folder}; the same command resumes", file=sys.stderr)
     return 0 if is_complete else UNFINISHED
 
 

@@ -50,7 +50,7 @@ def replace_between(page: Path, begin: str, end: str, text: str) -> None:
     """Replace the text between two marks of a page.
 
     Raises:
-        ConfigError: the page does not have both marks exactly once.
+        ConfigError: if the page does not contain both marks exactly once.
     """
     content = page.read_text()
     require(content.count(begin) == content.count(end) == 1, str(page), f"{begin} and {end}, once each", "others")
@@ -95,7 +95,7 @@ def tables(lines: Sequence[Row]) -> str:
 
 
 def commands(group: Mapping[tuple[str, str, int], Sequence[Row]]) -> list[str]:
-    """The commands of a task's rows; baselines with equal flags share one."""
+    """Return the commands of a task's rows; baselines with equal flags share a command."""
     baselines: dict[str, list[str]] = defaultdict(list)
     for (_, baseline, _), rows in group.items():
         command = rows[0]["command"].replace(" --seed 0", " --seed SEED")

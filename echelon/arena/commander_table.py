@@ -1,4 +1,4 @@
-"""A round robin of commanders: who wins how often, and what their orders cost."""
+"""A round robin of commanders: win rates, and the cost of orders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 
 ORDERS = ("given", "late", "refused", "fallback", "tokens_per_battle", "seconds_per_battle")
-"""Columns about orders, from the summary of a commander of packs; None for what gives none."""
+"""Columns about orders, from the summary of a pack commander; None for commanders without orders."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,18 @@ class CommanderTable:
     """Result of a round robin."""
 
     results: Mapping[tuple[str, str], Result]
-    """By names of X and Y, each pair once."""
+    """Results keyed by the names of X and Y; each pair occurs once."""
     facts: Mapping[str, Any]
-    """By name of a commander of packs what `OrderGiver.facts` returns."""
+    """Results of `OrderGiver.facts`, keyed by the name of the pack commander."""
     setup: Mapping[str, Any]
-    """How the battles were computed."""
+    """Settings of the computation."""
 
     @property
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for pair in self.results for name in pair))
 
     def shares_by_seed(self, name: str) -> list[float]:
-        """Share of its battles on each seed that a commander won, over all opponents."""
+        """Return a commander's win rate on each seed, over all opponents."""
         shares: dict[int, list[float]] = defaultdict(list)
         for (x, y), result in self.results.items():
             if name in (x, y):
@@ -46,8 +46,11 @@ class CommanderTable:
         return [sum(won) / len(won) for won in shares.values()]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a commander, the best first: its battles, its win rate over all opponents with the ends of the 95 %
-        interval over seeds, and the columns `ORDERS`."""
+        """Return one row per commander, best first.
+
+        A row has the number of battles, the win rate over all opponents with its 95 % interval over seeds, and the
+        columns `ORDERS`.
+        """
         rows = []
         for name in self.names:
             shares = self.shares_by_seed(name)
@@ -66,7 +69,7 @@ class CommanderTable:
         return sorted(rows, key=lambda row: -row["win_rate"])
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values: rows, pairs with every outcome, facts, setup."""
+        """Return JSON values: rows, pairs with every outcome, facts, setup."""
         pairs = [{"x": x, "y": y, **result.as_json()} for (x, y), result in self.results.items()]
         return {"rows": self.rows(), "commanders": dict(self.facts), "pairs": pairs, "setup": dict(self.setup)}
 
@@ -79,23 +82,23 @@ def commander_table(
     settings: ArenaConfig,
     on_battles: Callable[[float], None] | None = None,
 ) -> CommanderTable:
-    """Let commanders play each other, every seed once per side.
+    """Play a round robin between commanders, with every seed once per side.
 
     Args:
-        names: two or more, as `resolve` takes them.
-        env: the battles; None for those that trained commanders share.
-        seeds: of each pair.
-        seed: from which they are derived.
-        on_battles: called now and then with the number of battles that were played since.
+        names: two or more names of commanders, in the format of `resolve`.
+        env: config of the battles; None for the config that the trained commanders share.
+        seeds: number of seeds per pair.
+        seed: root seed, from which the seeds are derived.
+        on_battles: called regularly with the number of battles played since the last call.
 
     Raises:
-        ConfigError: fewer than two commanders, one twice, or commanders of packs that need different clocks.
-        FileError: a name means no commander.
+        ConfigError: if there are fewer than two commanders, a duplicate, or different required periods or delays.
+        FileError: if a name is not the name of a commander.
     """
     require(len(names) >= 2, "commanders", "two or more", list(names))
     commanders = {name: resolve(name) for name in names}
     ids = {name: one.name if isinstance(one, PackName) else one.id for name, one in commanders.items()}
-    require(len(set(ids.values())) == len(names), "commanders", "different ones", list(names))
+    require(len(set(ids.values())) == len(names), "commanders", "unique names", list(names))
     env = with_orders(common_env(list(commanders.values())) if env is None else env, commanders.values())
     policies = {name: one.policy(env, settings.device) for name, one in commanders.items()}
     results: dict[tuple[str, str], Result] = {}

@@ -1,4 +1,4 @@
-"""One battle that is commanded step by step, and that can be forked, played on from copies, and kept as a replay."""
+"""One battle commanded step by step. It can be forked, evaluated by rollouts from copies, and saved as a replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from echelon.arena.resolve import resolve
 from echelon.command.chat_commander import read_orders, seat_of
 from echelon.command.pack_policy import MECHS, Seat, require_mechs
 from echelon.command.port import CommandPort, named_over
-from echelon.command.report import Report
+from echelon.command.report import DRAW, Report
 from echelon.env.arguments import one_seed, whole_within
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
@@ -24,27 +24,27 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import Limits
 from echelon.views.commanders import commanders
 
-WON = {"own": 1.0, "enemy": 0.0, "nobody": 0.5}
-"""Points by `CommandPort.winners`."""
+WON = {"own": 1.0, "enemy": 0.0, DRAW: 0.5}
+"""Points by winner, keyed by the values of `CommandPort.winners`."""
 BRANCHES = Limits(1, 1024, "branches")
 STEPS = Limits(1, 10_000, "steps")
 
 
 class OrderedBattle:
-    """A battle whose packs are commanded from outside, a step of `CommandConfig.period` decisions at a time.
+    """A battle whose packs are commanded externally. One step is `CommandConfig.period` decisions.
 
-    A copy is the same battle with the same orders played again, so that it has the same bits.
+    A copy replays the same battle with the same orders, so its state has the same bits.
 
     Args:
-        config: of the battle; orders are switched on.
-        side: the team that is commanded.
-        mechs: what plays its mechs, a commander that ships with Echelon.
-        opponent: what plays the other team, the same.
-        seed: of the battle.
-        records: keep a replay.
+        config: config of the battle; orders are enabled in a copy of the config.
+        side: the commanded team, `blue` or `red`.
+        mechs: policy of the commanded mechs, the name of a commander that ships with Echelon.
+        opponent: policy of the other team, also the name of such a commander.
+        seed: seed of the battle.
+        records: whether to record a replay.
 
     Raises:
-        ConfigError: an argument is out of range, or a name of a commander that does not ship.
+        ConfigError: if an argument is out of range, or a commander does not ship with Echelon.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class OrderedBattle:
         self.config, self.side = dataclasses.replace(config, command=command), side
         self.mechs, self.opponent, self.seed = mechs, opponent, one_seed(seed)
         self.given: list[list[Any]] = []
-        """By step the orders that were accepted."""
+        """Accepted orders of each step."""
         self._next: list[Any] = []
         self.recorder = Recorder([0]) if records else None
         self.port = self._port(1, self.recorder)
 
     @torch.no_grad()
     def _port(self, count: int, recorder: Recorder | None = None) -> CommandPort:
-        """`count` times the battle as it begins."""
+        """Return a port with `count` copies of the battle at its start."""
         cpu = torch.device("cpu")
         mechs, opponent = (resolve(name).policy(self.config, cpu) for name in (self.mechs, self.opponent))
         seeds = noise.battle_seeds(self.seed, 1, cpu).expand(count).clone()
@@ -80,32 +80,32 @@ class OrderedBattle:
 
     @property
     def winner(self) -> str | None:
-        """Who won: `own`, `enemy` or `nobody`; None while the battle goes on."""
+        """Winner of the battle, one of `report.WINNERS`; None while the battle runs."""
         return self.port.winners[0]
 
     @property
     def seat(self) -> Seat:
-        """What orders may name."""
+        """Values that orders may refer to."""
         return seat_of(self.port, 0)
 
     def report(self) -> Report:
-        """The report of the battle, see `docs/COMMAND.md`.
+        """Return the report of the battle, see `docs/COMMAND.md`.
 
         Raises:
-            ConfigError: the battle has ended.
+            ConfigError: if the battle has ended.
         """
         self._require_running()
         return self.port.reports()[0]
 
     def words(self) -> str:
-        """The report in plain English."""
+        """Return the report as plain English text."""
         return self.port.words(self.report())
 
     def order(self, orders: Sequence[Any]) -> list[str]:
-        """Give orders in the step to come.
+        """Queue orders for the next step.
 
         Returns:
-            One line for each order that was refused.
+            One error line for each refused order.
         """
         self._require_running()
         refused = []
@@ -116,10 +116,10 @@ class OrderedBattle:
         return refused
 
     def reply(self, text: str) -> list[str]:
-        """Give the orders of a reply of a language model in the step to come.
+        """Queue the orders of a language model's reply for the next step.
 
         Returns:
-            One line for each order that was refused, or for a reply that cannot be read.
+            One error line for each refused order, or for an unreadable reply.
         """
         self._require_running()
         try:
@@ -129,8 +129,11 @@ class OrderedBattle:
         return refused + self.order(orders)
 
     def advantage(self, text: str, branches: int, seed: int = 0) -> float:
-        """How much the orders of a reply change the share of battles that are won from here, -1 to 1, by `whatif` with
-        the same chance with and without them. 0 for a reply that cannot be read."""
+        """Return the change of the win rate from the current state due to a reply's orders, -1 to 1.
+
+        The win rates with and without the orders are estimated by `whatif` with common random numbers. Returns 0 for
+        an unreadable reply.
+        """
         try:
             orders, _ = read_orders(text, self.seat)
         except ConfigError:
@@ -140,12 +143,12 @@ class OrderedBattle:
 
     @property
     def points(self) -> float:
-        """1 for a battle that was won, 0.5 for a draw, 0 for one that was lost or goes on."""
+        """Points of the battle: 1 for a win, 0.5 for a draw, 0 for a loss or a running battle."""
         return WON.get(str(self.winner), 0.0)
 
     @torch.no_grad()
     def step(self, count: int = 1) -> None:
-        """Play until the next report, or for several; stops where the battle ends."""
+        """Play `count` steps, at most until the battle ends."""
         self._require_running()
         for _ in range(whole_within("steps", count, STEPS)):
             if self.winner is None:
@@ -154,7 +157,7 @@ class OrderedBattle:
                 self._next = []
 
     def fork(self) -> OrderedBattle:
-        """A copy of the battle as it is, to be played otherwise."""
+        """Return a copy of the battle in its current state, which can continue with other orders."""
         copied = OrderedBattle(self.config, self.side, self.mechs, self.opponent, self.seed, self.recorder is not None)
         for orders in self.given:
             copied.order(orders)
@@ -164,16 +167,16 @@ class OrderedBattle:
 
     @torch.no_grad()
     def whatif(self, orders: Sequence[Any] = (), branches: int = 16, seed: int = 0) -> dict[str, Any]:
-        """How often the battle is won from here, with fresh chance and without any order after these.
+        """Estimate the win rate from the current state by rollouts with new random numbers and no later orders.
 
         Args:
-            orders: given first, as by `order`.
-            branches: copies that are played to their end.
-            seed: of the chance.
+            orders: orders of the first step, in the format of `order`.
+            branches: number of copies that are played to the end.
+            seed: seed of the random numbers.
 
         Returns:
-            `value`, the share won (a draw counts half), `low` and `high`, the ends of its 95 % interval, `branches`,
-            and `refused`, a line for each order that was.
+            `value`, the win rate (a draw counts half); `low` and `high`, its 95 % interval; `branches`; and `refused`,
+            one error line for each refused order.
         """
         self._require_running()
         count = whole_within("branches", branches, BRANCHES)
@@ -196,11 +199,11 @@ class OrderedBattle:
         return {"value": sum(points) / count, "low": low, "high": high, "branches": count, "refused": refused}
 
     def save_replay(self, path: Path) -> None:
-        """Write the battle so far as a replay.
+        """Write a replay of the battle up to now.
 
         Raises:
-            ConfigError: it was made without `records`.
-            FileError: the file cannot be written.
+            ConfigError: if the battle was created without `records`.
+            FileError: if the file cannot be written.
         """
         require(self.recorder is not None, "records", "True for a replay", False)
         assert self.recorder is not None

@@ -1,4 +1,4 @@
-"""Commanders of packs in matches: policies that give orders beside the actions of their mechs."""
+"""Pack commanders in matches: policies that give orders to packs in addition to the actions of their mechs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from echelon.runtime.errors import require
 
 
 class CommandedSeat(NamedTuple):
-    """A team of a batch that a `PackCommander` commands."""
+    """A team of a batch with a pack commander."""
 
     battle: int
     side: int
@@ -29,10 +29,10 @@ class CommandedSeat(NamedTuple):
 
 
 class PackCommanders:
-    """The commanders of packs in a batch of battles. Use `of` to create it.
+    """The pack commanders in a batch of battles. Use `of` to create them.
 
     Args:
-        seats: by commander.
+        seats: pairs of an order giver and its seats.
     """
 
     def __init__(self, seats: Sequence[tuple[OrderGiver, list[CommandedSeat]]]) -> None:
@@ -41,11 +41,11 @@ class PackCommanders:
 
     @staticmethod
     def of(policies: Mapping[str, Any], seats: Mapping[str, Sequence[TeamSeat]], count: int) -> PackCommanders | None:
-        """Those among `policies`; None where there is none.
+        """Return the pack commanders among `policies`, or None if there are none.
 
         Args:
-            seats: by name of a policy the rows of the pool, b and b + `count` for the teams of battle b. Of a team that
-                is shared the commander orders the whole packs.
+            seats: pool rows by policy name; rows b and b + `count` are the two teams of battle b. In a team shared by
+                several policies, orders reach all mechs of a pack.
         """
         found = [
             (policies[name].giver, [CommandedSeat(seat.row % count, seat.row // count) for seat in rows])
@@ -55,16 +55,16 @@ class PackCommanders:
         return PackCommanders(found) if found else None
 
     def write(self, env: EchelonEnv, td: Shown, decision: int) -> None:
-        """Write the orders before a decision into `td`. Reads the device where orders are due."""
+        """Write the orders before a decision into `td`. Copies from the device when orders are due."""
         if decision % env.config.command.period:
             return
         ticks = [int(tick) for tick in env.state.tick.tolist()]
         if decision == 0:
             self._first_tick = ticks
             for commander, seats in self.seats:
-                commander.begin(seats)
+                commander.reset_battles(seats)
         played = decision * env.config.rules.decision_repeat
-        # A battle that has ended was reset and goes on as padding.
+        # A finished battle was reset and continues as padding.
         running = [tick == first + played for tick, first in zip(ticks, self._first_tick, strict=True)]
         told: dict[int, list[Report]] = {}
         actions = {
@@ -88,19 +88,19 @@ class PackCommanders:
 
 
 def team_of(env: EchelonEnv, side: int) -> Seat:
-    """What a prompt says of the team on a side."""
+    """Return the packs, enemies and map size for the team on a side."""
     packs = list(env.command_map.values())[side]
     return Seat(len(packs), env.group_map[GROUPS[1 - side]], env.config.world.size[:2])
 
 
 def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
-    """The battles with what their commanders of packs need: orders, the period of reports, the delay of orders.
+    """Return the config with the command settings that the pack commanders require: report period and order delay.
 
     Args:
-        commanders: resolved ones, policies, or anything else, which needs nothing.
+        commanders: resolved commanders or policies; objects of other types have no requirements.
 
     Raises:
-        ConfigError: two of them need a different period or delay.
+        ConfigError: if two commanders require different periods or delays.
     """
     found = [one.command for one in commanders if isinstance(one, PackName | PackPolicy)]
     if not found:

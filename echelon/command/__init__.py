@@ -1,1 +1,1 @@
-"""Battles commanded by whoever is no network: reports out, orders in, as plain data and plain words."""
+"""Commanding battles from a program, a language model or a person: reports out, orders in, as JSON or plain English."""

@@ -1,4 +1,4 @@
-"""The record of what a language model was asked and answered: a file of JSON lines, read to resume and to verify."""
+"""The record of a language model's calls: a file of JSON lines with one call per line, read to resume and to verify."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ROW = record(
         "refused": listed(of_type(str), 0, 1 << 20),
     }
 )
-"""A call. `prompt` is the sha256 of its messages, `late` the number of decisions by which its orders came late."""
+"""Schema of a call. `prompt` is the sha256 of its messages; `late` is the delay of its orders, in decisions."""
 OF_A_RESULT = (
     "base_url",
     "model",
@@ -65,11 +65,11 @@ OF_A_RESULT = (
     "deadline_s",
     "timeout_s",
 )
-"""Settings that replies depend on. The others, such as retries, may change when a match is resumed."""
+"""Settings that affect replies. The other settings, such as `retries`, may change when a match is resumed."""
 
 
 def facts_of(settings: ModelSettings) -> dict[str, Any]:
-    """What a result tells of a language model: model, hash of the prompt, and the settings replies depend on."""
+    """Return the facts of a language model that results store: model, prompt hash, and the settings `OF_A_RESULT`."""
     values = dataclasses.asdict(settings)
     chosen = {name: values[name] for name in (*OF_A_RESULT, "fallback", "schema")}
     return {"model": settings.model, "prompt_hash": prompt_hash(settings), "settings": chosen}
@@ -80,23 +80,23 @@ def call_line(row: dict[str, Any]) -> bytes:
 
 
 class Calls:
-    """Calls by the hash of their prompt, in a file if there is one.
+    """Recorded calls, keyed by the hash of their prompt, optionally in a file.
 
-    A file that exists is continued: an equal prompt takes the recorded reply. A last line that a killed program left
-    incomplete is cut off.
+    New calls are appended to an existing file, and its replies are reused for equal prompts. An incomplete last line,
+    left by a killed program, is removed.
 
     Args:
         path: the file, or None to keep the calls in memory.
-        settings: of the model. A file of another model, prompt or server is refused.
+        settings: settings of the model.
 
     Raises:
-        FileError: the file is no record of calls, or is one of other settings.
+        FileError: if the file is not a record of calls, or its model, prompt or server differs from `settings`.
     """
 
     def __init__(self, path: Path | None, settings: ModelSettings) -> None:
         self.path, self.settings = path, settings
         self.rows: dict[str, dict[str, Any]] = {}
-        """By the sha256 of the prompt."""
+        """Calls, keyed by the sha256 of their prompt."""
         self._writing = threading.Lock()
         if path is None:
             return
@@ -110,7 +110,7 @@ class Calls:
         append_whole(path, call_line({**header, "prompt_hash": prompt_hash(settings), "echelon": ECHELON}))
 
     def add(self, row: dict[str, Any]) -> None:
-        """Keep a call, and write it at once."""
+        """Store a call and write it immediately."""
         with self._writing:
             self.rows[row["prompt"]] = row
             if self.path is not None:
@@ -118,7 +118,7 @@ class Calls:
 
 
 def complete_lines(path: Path) -> list[bytes]:
-    """The lines of a file; a last one without a line break is cut off the file."""
+    """Return the lines of a file, and truncate the file after its last line break."""
     data = read_file(path, MOST_FILE)
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
@@ -138,10 +138,10 @@ def rows_of(path: Path, lines: list[bytes]) -> list[dict[str, Any]]:
 
 
 def recorded_settings(path: Path) -> ModelSettings:
-    """The settings in the header of a record of calls.
+    """Return the settings in the header of a record of calls.
 
     Raises:
-        FileError: the file is no record of calls.
+        FileError: if the file is not a record of calls.
     """
     lines = complete_lines(path)
     expect(bool(lines), path.name, "a record of calls, such as --calls writes", "an empty file")
@@ -157,10 +157,10 @@ def header_of(path: Path, line: bytes) -> ModelSettings:
 
 
 def same_model(path: Path, line: bytes, settings: ModelSettings) -> None:
-    """Refuse a record of another model, prompt or server."""
+    """Raise `FileError` if the record's model, prompt or server differs from the settings."""
     recorded = header_of(path, line)
     for name in OF_A_RESULT:
         theirs, ours = getattr(recorded, name), getattr(settings, name)
         if theirs != ours:
-            hint = "name another file to begin a new record"
+            hint = "use another file to start a new record"
             raise FileError(f"{path.name}: {name} must be {ours!r} as now, got {theirs!r} in the record; {hint}")

@@ -1,4 +1,4 @@
-"""A client of a Chat Completions server: many prompts at once, with retries, a time limit and a limit on the reply."""
+"""A client of a Chat Completions server: concurrent prompts, retries, a timeout and a size limit for replies."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from echelon.runtime.limits import Limits, Settings
 Prompt = list[dict[str, str]]
 """Messages of a chat, each with `role` and `content`."""
 MOST_BODY = 8 * MOST_BYTES
-"""Bytes of a server's answer that are read."""
+"""Maximum size of a response body, in bytes."""
 MOST_TOKENS = 1 << 40
 LONGEST_STYLE = 10_000
 KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 NO_KEY = "none"
-"""Sent as the key to a server that needs none: the client refuses an empty key."""
+"""Placeholder key for a server without authentication, because the client rejects an empty key."""
 HIDDEN = "[API key]"
 TIMEOUT, CONNECTION, NO_JSON, EMPTY, TOO_LONG = "timeout", "connection", "not JSON", "empty", "too long"
-"""Faults of an answer; that of a status is `status 429`."""
+"""Fault names of an answer. The fault of an HTTP status is named `status 429`, for example."""
 SCHEMA_REFUSED = (400, 415, 422, 501)
-"""Statuses of a server that does not offer replies by a JSON schema."""
+"""HTTP statuses of a server that does not support JSON schemas for replies."""
 
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
-    """A language model behind a Chat Completions server, and how it is asked."""
+    """Settings of a language model on a Chat Completions server, and of the requests to it."""
 
     base_url: str = ""
     """Address of the server, such as http://localhost:8000/v1."""
     model: str = ""
-    """Name of the model at the server."""
+    """Name of the model on the server."""
     api_key_env: str = ""
-    """Name of the environment variable with the API key, which ends in KEY or TOKEN. Empty: the server needs no key."""
+    """Environment variable that contains the API key; its name ends in KEY or TOKEN. Empty: the server needs no key."""
     report: Literal["words", "json"] = "words"
     """Reports in plain English or as JSON."""
     style: str | None = None
-    """Further instructions of the prompt, at most 10,000 letters."""
+    """Additional instructions in the prompt, at most 10,000 characters."""
     history: Annotated[int, Limits(0, 64, "reports")] = 4
-    """Earlier reports and replies of the battle that the prompt repeats."""
+    """Number of earlier reports and replies of the battle in the prompt."""
     temperature: Annotated[float, Limits(-1, 2)] = 0.7
-    """Of the sampling; -1: the server's default."""
+    """Sampling temperature; -1: the server's default."""
     max_tokens: Annotated[int, Limits(0, 1 << 20, "tokens")] = 1024
-    """Longest reply; 0: the server's default."""
+    """Maximum length of a reply; 0: the server's default."""
     deadline_s: Annotated[float, Limits(0, 3600, "s")] = 0.0
-    """Seconds for a decision. The orders of a later reply are given so many decisions late. 0: no deadline."""
+    """Deadline for a reply, in seconds. A late reply takes effect that many decisions later. 0: no deadline."""
     timeout_s: Annotated[float, Limits(0.01, 3600, "s")] = 60.0
-    """Seconds for a call with its retries, after which the fallback plays."""
+    """Timeout of a call including its retries, in seconds. After it, the fallback order is used."""
     retries: Annotated[int, Limits(0, 100)] = 2
-    """Of a call, with exponential backoff, after a status such as 429 or 500 or a lost connection."""
+    """Maximum retries of a call, with exponential backoff, after a lost connection or a status such as 429 or 500."""
     concurrency: Annotated[int, Limits(1, 4096, "calls")] = 64
-    """Calls at a time."""
+    """Maximum number of concurrent calls."""
     fallback: Literal["free", "hold"] = "free"
-    """Order to all packs in place of a reply that failed. free: mechs play as without orders."""
+    """Order to all packs if a call fails. free: mechs play as without orders."""
     schema: Literal["auto", "on", "off"] = "auto"
-    """Ask for replies by a JSON schema. auto: until the server refuses the schema."""
+    """Whether to request replies that match a JSON schema. auto: until the server rejects the schema."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,27 +75,27 @@ class ModelSettings(Settings):
         require(is_style, "style", f"a text of at most {LONGEST_STYLE:,} letters", self.style)
         if self.base_url:
             url = urlsplit(self.base_url)
-            # A result names the URL, so that it may hold no password.
+            # Results contain the URL, so it must not contain a password.
             is_plain = url.scheme in ("http", "https") and bool(url.hostname) and "@" not in url.netloc
             limit = "http://HOST[:PORT]/PATH or https://..., without a user, a query or a fragment"
             shown = self.base_url if "@" not in self.base_url else "one with a user"
             require(is_plain and not url.query and not url.fragment, "base_url", limit, shown)
         is_key = not self.api_key_env or self.api_key_env.endswith(("KEY", "TOKEN"))
         is_name = not self.api_key_env or KEY_NAME.fullmatch(self.api_key_env) is not None
-        # What does not look like a variable's name may be the key itself, which is not shown.
+        # An invalid name may be the key itself, so it is not shown.
         limit = "the name of an environment variable that ends in KEY or TOKEN, not the key itself"
         require(is_key and is_name, "api_key_env", limit, "another text")
 
     def require_server(self) -> None:
-        """Raise `ConfigError` unless there is an address and a model."""
+        """Raise `ConfigError` if `base_url` or `model` is empty."""
         require(self.base_url != "", "base_url", "the address of a Chat Completions server", self.base_url)
         require(self.model != "", "model", "the name of a model at the server", self.model)
 
     def key(self) -> str:
-        """The API key; empty for none.
+        """Return the API key, or an empty string if the server needs no key.
 
         Raises:
-            ConfigError: the environment variable is not set.
+            ConfigError: if the environment variable is not set.
         """
         if not self.api_key_env:
             return ""
@@ -105,30 +105,30 @@ class ModelSettings(Settings):
 
 
 class Answer(NamedTuple):
-    """What a call returned."""
+    """Result of a call."""
 
     text: str
     """The reply; empty after a fault."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    """As the server counts them."""
+    """Token count reported by the server."""
     latency_s: float = 0.0
-    """Wall-clock time of the call with its retries."""
+    """Wall-clock time of the call including its retries, in seconds."""
     fault: str = ""
-    """Why there is no reply; empty if there is one."""
+    """Reason for a missing reply; empty if there is a reply."""
     detail: str = ""
-    """The fault in the server's words, one line without the API key."""
+    """Error message of the server, one line with the API key removed."""
 
 
 class ChatClient:
-    """Asks one server, from a thread of its own.
+    """Client of one server. Its event loop runs in a background thread.
 
     Args:
-        settings: the server.
+        settings: settings of the server.
 
     Raises:
-        ConfigError: no address, no model, or the key's environment variable is not set.
-        ModuleNotFoundError: the package `openai` is missing.
+        ConfigError: if the address or the model is empty, or the key's environment variable is not set.
+        ModuleNotFoundError: if the package `openai` is missing.
     """
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -152,7 +152,7 @@ class ChatClient:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.close = weakref.finalize(self, end_loop, self._loop, self._thread, self._client.close)
-        """Close the connections. Called at the end of the program too."""
+        """Close the connections. Also called when the program exits."""
 
     def ask(
         self,
@@ -160,11 +160,11 @@ class ChatClient:
         schemas: Sequence[Mapping[str, Any]],
         on_answer: Callable[[int, Answer], object] = lambda index, answer: None,
     ) -> list[Answer]:
-        """Ask for replies, `ModelSettings.concurrency` at a time.
+        """Send prompts, at most `ModelSettings.concurrency` at a time, and return one answer per prompt.
 
         Args:
             schemas: the JSON schema of each reply.
-            on_answer: called with the index of a prompt and its answer as it comes, from another thread.
+            on_answer: called from another thread with the index and the answer of each finished prompt.
         """
         future = asyncio.run_coroutine_threadsafe(self._all(prompts, schemas, on_answer), self._loop)
         try:
@@ -201,7 +201,7 @@ class ChatClient:
             answer = Answer("", fault=f"status {error.status_code}", detail=str(error))
         except self._errors.APIConnectionError as error:
             answer = Answer("", fault=CONNECTION, detail=f"{error} {error.__cause__ or ''}")
-        except Exception as error:  # what a broken server makes the transport raise, mid-body too
+        except Exception as error:  # any transport error of a broken server, even within a body
             answer = Answer("", fault=CONNECTION, detail=f"{type(error).__name__}: {error}")
         latency_s = time.perf_counter() - start_s
         return answer._replace(
@@ -225,7 +225,7 @@ class ChatClient:
         if settings.max_tokens > 0:
             further["max_tokens"] = settings.max_tokens
         body = b""
-        # Read by chunks: the client itself would take a body of any size.
+        # Read in chunks, because the client itself does not limit the body size.
         create: Any = self._client.chat.completions.with_streaming_response.create
         async with create(model=settings.model, messages=prompt, **further) as response:
             async for chunk in response.iter_bytes():
@@ -235,15 +235,15 @@ class ChatClient:
         return read_answer(body)
 
     def _hidden(self, text: str) -> str:
-        """A text without the API key, which a server may send back."""
+        """Remove the API key from a text, because a server may echo it."""
         return text.replace(self._key, HIDDEN) if self._key else text
 
 
 def end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, close: Callable[[], Any]) -> None:
-    """Close a client in the thread of its loop, and end both."""
+    """Close a client in its loop's thread, then stop the loop and the thread."""
     if loop.is_closed():
         return
-    # A connection that cannot be closed ends with the program.
+    # If closing fails, the connection closes when the program exits.
     with contextlib.suppress(Exception):
         asyncio.run_coroutine_threadsafe(close(), loop).result(2.0)
     loop.call_soon_threadsafe(loop.stop)
@@ -257,7 +257,7 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_answer(body: bytes) -> Answer:
-    """The reply in the body of a server's answer."""
+    """Parse the body of a response into an answer."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -273,7 +273,7 @@ def read_answer(body: bytes) -> Answer:
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str) or not content.strip():
         return Answer("", prompt, written, fault=EMPTY, detail="no text in the first choice")
-    # Half of a surrogate pair could neither be sent back nor written.
+    # A lone surrogate cannot be encoded, so it could be neither sent nor written.
     text = content.encode("utf-8", "replace").decode("utf-8")
     if len(text) > MOST_BYTES:
         return Answer("", prompt, written, fault=TOO_LONG, detail=f"more than {MOST_BYTES:,} letters")
@@ -281,10 +281,10 @@ def read_answer(body: bytes) -> Answer:
 
 
 def settings_of(fields: Mapping[str, Any]) -> ModelSettings:
-    """Settings from JSON values.
+    """Create settings from JSON values.
 
     Raises:
-        ConfigError: an unknown field, or a value out of its limits.
+        ConfigError: if a field is unknown or a value is out of range.
     """
     known = set(ModelSettings.__dataclass_fields__)
     unknown = [name for name in fields if name not in known]

@@ -1,4 +1,4 @@
-"""A language model that commands the packs of many battles: asks, reads replies, falls back, and counts."""
+"""A language model as commander of many battles: it sends prompts, parses replies, and counts calls and orders."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from echelon.runtime.files import FileError
 
 logger = logging.getLogger(__name__)
 UNREADABLE = "unreadable"
-"""Fault of a reply without an object of orders."""
+"""Fault of a reply that contains no orders object."""
 COUNTED = (
     *("battles", "calls", "asked", "prompt_tokens", "completion_tokens", "given", "late", "refused", "fallback"),
 )
-"""What is counted. `calls` include those of the record, `asked` are those of the server."""
+"""Names of the counters. `calls` includes recorded calls; `asked` counts only calls to the server."""
 LONGEST_REPEATED = 4000
-"""Letters of an earlier reply that a prompt repeats."""
+"""Maximum number of characters of an earlier reply in a prompt."""
 
 
 @dataclass
 class Talk:
-    """What is remembered of one battle."""
+    """Conversation state of one battle."""
 
     history: list[tuple[str, str]] = field(default_factory=list)
-    """Earlier reports and replies, the last ones."""
+    """The most recent reports and replies."""
     refused: list[str] = field(default_factory=list)
-    """Of the last reply, for the next prompt."""
+    """Errors of refused orders in the last reply, for the next prompt."""
     wait: int = 0
-    """Decisions until the orders of a late reply are given; 0 for none."""
+    """Number of decisions until the orders of a late reply take effect; 0 if no reply is pending."""
     late: Orders = field(default_factory=list)
 
 
 class ChatCommander:
-    """Commands battles by the replies of a language model, or by a record of them.
+    """Commands battles with the replies of a language model, or with recorded replies.
 
     Args:
-        settings: the model.
-        calls: the record. A prompt that is in it is not asked again.
-        is_recorded: never ask the server.
+        settings: settings of the model.
+        calls: the record of calls. A recorded prompt is not sent again.
+        is_recorded: use only recorded calls and never call the server.
     """
 
     def __init__(self, settings: ModelSettings, calls: Calls, is_recorded: bool = False) -> None:
@@ -58,23 +58,23 @@ class ChatCommander:
         self._talks: dict[Hashable, Talk] = {}
         self._told: set[str] = set()
         self.counts: Counter[str] = Counter()
-        """By name of `COUNTED`."""
+        """Counters, keyed by the names in `COUNTED`."""
         self.faults: Counter[str] = Counter()
-        """Calls by fault."""
+        """Number of calls by fault."""
         self.seconds = 0.0
-        """Latency of all calls together."""
+        """Total latency of all calls, in seconds."""
 
-    def begin(self, keys: Iterable[Hashable]) -> None:
-        """Forget what is remembered of these battles, which begin."""
+    def reset_battles(self, keys: Iterable[Hashable]) -> None:
+        """Reset the conversations of battles that start anew."""
         for key in keys:
             self._talks[key] = Talk()
             self.counts["battles"] += 1
 
     def orders(self, questions: Sequence[Question]) -> list[Orders]:
-        """The orders that are given now, for each question; all accepted.
+        """Return the valid orders for each question that take effect now.
 
         Raises:
-            FileError: a prompt is not in the record, and the server must not be asked.
+            FileError: if `is_recorded` is set and a prompt is not in the record.
         """
         given: list[Orders] = [[] for _ in questions]
         asked: list[tuple[int, str, Prompt]] = []
@@ -94,7 +94,7 @@ class ChatCommander:
         return given
 
     def _rows_of(self, asked: Sequence[tuple[Question, Prompt]]) -> list[Mapping[str, Any]]:
-        """The recorded call of each prompt; those that are not recorded are made."""
+        """Return the recorded call of each prompt; call the server for missing ones."""
         keys = [key_of(prompt) for _, prompt in asked]
         new = {key: pair for key, pair in zip(keys, asked, strict=True) if key not in self.calls.rows}
         if new and self.is_recorded:
@@ -118,7 +118,7 @@ class ChatCommander:
         return [self.calls.rows[key] for key in keys]
 
     def _row_of(self, key: str, question: Question, answer: Answer) -> dict[str, Any]:
-        """The row of the record for a call."""
+        """Return the record's row for a call."""
         fault, detail = answer.fault, answer.detail
         orders: Orders = []
         refused: list[str] = []
@@ -144,7 +144,7 @@ class ChatCommander:
         }
 
     def _taken(self, question: Question, text: str, row: Mapping[str, Any]) -> Orders:
-        """The orders that a call gives now."""
+        """Return the orders of a call that take effect now."""
         talk = self._talks[question.key]
         self.counts["calls"] += 1
         for name in ("prompt_tokens", "completion_tokens"):
@@ -160,7 +160,7 @@ class ChatCommander:
             self.counts["fallback"] += 1
             living = [pack["pack"] for pack in question.report["packs"] if pack["alive"]]
             return [{"pack": pack, "kind": self.settings.fallback} for pack in living]
-        # Not those of the row: a file gives no order that is not checked.
+        # Parse the reply again instead of using the row's orders, so that orders from a file are checked.
         orders, _ = read_orders(row["reply"], question.seat)
         if row["late"]:
             talk.wait, talk.late = row["late"], orders
@@ -173,11 +173,11 @@ class ChatCommander:
         self.counts["late"] += len(orders) if is_late else 0
 
     def facts(self) -> dict[str, Any]:
-        """JSON values for a result: model, prompt hash, settings, and the summary."""
+        """Return JSON values for a result: model, prompt hash, settings, and the summary."""
         return {**facts_of(self.settings), "summary": self.summary()}
 
     def summary(self) -> dict[str, Any]:
-        """JSON values: what calls were made and what became of the orders. Tokens and seconds per battle are means."""
+        """Return counts of calls and orders as JSON values. Tokens and seconds per battle are means."""
         battles = max(self.counts["battles"], 1)
         tokens = self.counts["prompt_tokens"] + self.counts["completion_tokens"]
         return {
@@ -188,17 +188,17 @@ class ChatCommander:
         }
 
     def close(self) -> None:
-        """Close the connections to the server."""
+        """Close the connections to the server, if any."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
 
 def read_orders(text: str, seat: Seat) -> tuple[Orders, list[str]]:
-    """The accepted orders of a reply, and one line for each that is refused.
+    """Return the valid orders of a reply, and one error line for each refused order.
 
     Raises:
-        ConfigError: the reply has no object of orders.
+        ConfigError: if the reply contains no orders object.
     """
     message, refused = read_reply(text, ("orders",))
     accepted: Orders = []
@@ -213,15 +213,15 @@ def read_orders(text: str, seat: Seat) -> tuple[Orders, list[str]]:
 
 
 def seat_of(port: CommandPort, battle: int) -> Seat:
-    """What a prompt says of a battle of a port."""
+    """Return the packs, enemies and map size that orders in a port's battle may refer to."""
     env, enemy = port.view.env, GROUPS[0] if port.is_red[battle] else GROUPS[1]
     return Seat(port.num_packs, env.group_map[enemy], port.view.config.world.size[:2])
 
 
 def command_battles(port: CommandPort, commander: ChatCommander) -> None:
-    """Command the first battle in each place of a port until it has ended."""
+    """Command the port's battles until the first battle in each slot has ended."""
     battles = range(len(port.ended))
-    commander.begin(battles)
+    commander.reset_battles(battles)
     while not all(port.ended):
         reports = [report for report in port.reports() if not port.ended[report["battle"]]]
         questions = [Question(report["battle"], report, seat_of(port, report["battle"])) for report in reports]

@@ -1,4 +1,4 @@
-"""Commanders `llm:FILE` and `recorded:FILE`: a language model over the packs of a team, and what plays its mechs.
+"""Commanders `llm:FILE` and `recorded:FILE`: a language model orders the packs, and a policy controls the mechs.
 
 Importing this module registers them in `echelon.agents.names`.
 """
@@ -20,9 +20,9 @@ from echelon.runtime.files import FileError, as_file_error, parse_json, read_fil
 from echelon.runtime.json_checks import OBJECT
 
 LLM, RECORDED = "llm", "recorded"
-"""Prefixes of names: a server is asked for what is not recorded; it is never asked."""
+"""Prefixes of commander names. `llm` calls the server for prompts not in the record; `recorded` never calls it."""
 OF_BATTLES = ("mechs", "period", "delay_s")
-"""Fields of a commander's file that are none of `ModelSettings`."""
+"""Fields of a commander's file that are not fields of `ModelSettings`."""
 MOST_FILE = 1 << 20
 
 
@@ -32,13 +32,13 @@ class ChatName(PackName):
 
     settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
     calls: Path | None = None
-    """The record of its calls."""
+    """File with the record of its calls."""
 
     @property
     def id(self) -> str:
-        """Names the model, the hash of its prompt, the settings of the server, and what plays the mechs."""
+        """Identifier of the model, prompt hash, server settings, and the mechs' policy."""
         facts = facts_of(self.settings)
-        # The hash of the prompt stands for its style.
+        # The prompt hash covers the style.
         told = {name: value for name, value in facts["settings"].items() if name not in ("style", "model")}
         assert self.command is not None
         told |= {"period": self.command.period, "delay_s": self.command.delay_s}
@@ -47,18 +47,18 @@ class ChatName(PackName):
 
     @functools.cached_property
     def giver(self) -> ChatCommander:  # type: ignore[override]
-        """Asks the server, or the record. One for all battles."""
+        """The chat commander, shared by all battles."""
         return ChatCommander(self.settings, Calls(self.calls, self.settings), self.name.startswith(f"{RECORDED}:"))
 
 
 def resolve_chat(name: str) -> ChatName:
-    """The commander of `llm:FILE` or `recorded:FILE`.
+    """Return the commander of `llm:FILE` or `recorded:FILE`.
 
-    FILE is a JSON object of the fields of `ModelSettings`, and `mechs`, `period` and `delay_s`. The record of calls is
-    beside it: `FILE` with the suffix `.calls.jsonl`.
+    FILE contains a JSON object with the fields of `ModelSettings`, and `mechs`, `period` and `delay_s`. The record of
+    calls is in the same folder: `FILE` with the suffix `.calls.jsonl`.
 
     Raises:
-        FileError: there is no such file, a field is unknown or out of its limits, or the record is missing.
+        FileError: if the file or the record is missing, or a field is unknown or out of range.
     """
     path = Path(name.partition(":")[2])
     fields = parse_json(path.name, read_file(path, MOST_FILE))
@@ -73,7 +73,7 @@ def resolve_chat(name: str) -> ChatName:
     calls = path.with_name(f"{path.stem}.calls.jsonl")
     if name.startswith(f"{RECORDED}:") and not calls.is_file():
         raise FileError(f"{calls}: expected the record of the calls of {path.name}, found none")
-    # Nothing is known of what the model has met in its training, as of a commander with a factory.
+    # The model's training data is unknown, as for a commander with a factory.
     return ChatName(name, None, resolve(mechs).policy, mechs, command, settings, calls)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The prompt of a language model that commands: instructions made of the schema of orders, then reports and replies."""
+"""The prompt of a language model as commander: instructions with the order schema, then reports and replies."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ An order holds until the pack gets another one. {"orders": []} changes nothing. 
 - screen: stand in front of place, towards the nearest enemy
 - regroup: gather where the pack is now
 place is [x, y] in metres. urgency is 0 to 1. fire is free, return (only under fire) or hold (no fire)."""
-"""Part of the prompt that is the same in all battles."""
+"""Instructions of the prompt, equal in all battles."""
 REFUSED = "Of your last reply was refused: "
 LAST_LINE = "Reply with the JSON object."
 
 
 def prompt_hash(settings: ModelSettings) -> str:
-    """Hash of all that prompts have in common: instructions, style, form of the report and length of the history."""
+    """Return the hash of the prompt's fixed parts: instructions, style, report format and history length."""
     parts = [INSTRUCTIONS, REFUSED, LAST_LINE, settings.style, settings.report, settings.history]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def reply_schema(seat: Seat) -> dict[str, Any]:
-    """JSON schema of a reply."""
+    """Return the JSON schema of a reply."""
     number = {"type": "number", "minimum": 0}
     order = {
         "pack": {"type": "integer", "minimum": 0, "maximum": seat.packs - 1},
@@ -53,22 +53,22 @@ def reply_schema(seat: Seat) -> dict[str, Any]:
 
 
 def system_text(seat: Seat, style: str | None) -> str:
-    """The first message: instructions, and what the map and the teams allow."""
+    """Return the first message: instructions, the ranges of packs and coordinates, and the names of the targets."""
     east, north = (f"{side:g}" for side in seat.size)
     facts = f"pack is 0 to {seat.packs - 1}. x is 0 to {east}, y is 0 to {north}. target: {', '.join(seat.enemies)}."
     return "\n".join([INSTRUCTIONS, facts, *([style] if style else [])])
 
 
 def report_text(report: Report, settings: ModelSettings, refused: Sequence[str]) -> str:
-    """A report as a message; with what was refused of the last reply."""
-    # A prompt is about one battle, whose place in a batch is of no interest and would make equal prompts differ.
+    """Return a report as a message, with the refused orders of the last reply."""
+    # Leave out the battle's index in the batch; otherwise the prompts of equal battles would differ.
     told = {key: value for key, value in report.items() if key != "battle"}
     page = in_words(report) if settings.report == "words" else json.dumps(told, separators=(",", ":"))
     return "\n".join([*([REFUSED + "; ".join(refused)] if refused else []), page, LAST_LINE])
 
 
 def prompt_of(system: str, history: Sequence[tuple[str, str]], report: str) -> Prompt:
-    """The messages: instructions, earlier reports with their replies, the report."""
+    """Return the messages: instructions, earlier reports with their replies, the report."""
     messages = [{"role": "system", "content": system}]
     for told, replied in history:
         messages += [{"role": "user", "content": told}, {"role": "assistant", "content": replied}]
@@ -76,5 +76,5 @@ def prompt_of(system: str, history: Sequence[tuple[str, str]], report: str) -> P
 
 
 def key_of(prompt: Prompt) -> str:
-    """sha256 of a prompt, by which its recorded reply is found."""
+    """Return the sha256 of a prompt, the key of its recorded reply."""
     return hashlib.sha256(json.dumps(prompt, separators=(",", ":")).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""One battle of a batch, kept decision by decision in a tensor that is written in place, for whoever watches."""
+"""A buffer with the decisions of one battle of a batch, for viewers of a run. Its tensors are updated in place."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,28 +8,28 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.command.report import Report, numbers_of, one_report
+from echelon.command.report import DRAW, Report, numbers_of, one_report
 from echelon.env.outcome import Winner
 from echelon.rules.orders import OrderField
 from echelon.sim.model import SimModel
 from echelon.state import State
 
 FIRST = slice(0, 1)
-"""The battle that is kept."""
+"""Slice of the recorded battle in the batch."""
 MOST_DECISIONS = 256
-"""That are kept, the last ones."""
+"""Maximum number of stored decisions; the last ones are kept."""
 Frame = dict[str, Any]
-"""`map`: which map it is on, and `report`: what `echelon.command.report` tells of it, every enemy known; or `won_by`:
-the battle ended in this decision, and whether blue, red or nobody won it."""
+"""`map`: index of the map, and `report`: the report of `echelon.command.report` with every enemy visible. If the
+battle ended in this decision: `won_by`, the winner or a draw."""
 
 
 class FrameBuffer:
-    """The last decisions of the first battle of a batch. `keep` reads nothing on the host, so a CUDA graph may hold it.
+    """The last decisions of the first battle of a batch. `keep` does not sync with the host, so CUDA graphs can use it.
 
     Args:
-        sim_model: that of the environment.
-        state: its battles, any.
-        decisions: of a rollout, T.
+        sim_model: the simulation model of the environment.
+        state: any state of the environment, for shapes and device.
+        decisions: number of decisions in a rollout, T.
     """
 
     def __init__(self, sim_model: SimModel, state: State, decisions: int) -> None:
@@ -38,7 +38,7 @@ class FrameBuffer:
         self._shapes = {name: leaf.shape[1:] for name, leaf in numbers.items()}
         width = sum(shape.numel() for shape in self._shapes.values())
         num_rows, device = min(decisions, MOST_DECISIONS), state.seed.device
-        # An ordinary tensor: one of inference mode could not be written outside it.
+        # Leave inference mode, because an inference tensor cannot be updated outside of it.
         with torch.inference_mode(False):
             self._rows = torch.zeros((num_rows, width), dtype=torch.float32, device=device)
 
@@ -47,13 +47,13 @@ class FrameBuffer:
         return numbers | {"map": state.map_id[FIRST], "winner": winner[FIRST, 0]}
 
     def keep(self, at: Tensor, state: State, after: TensorDictBase) -> None:
-        """Keep decision `at [1]` int64 of a rollout: the state behind it, and what the environment shows of it."""
+        """Store decision `at [1]` int64 of a rollout: the state and the environment's output after it."""
         numbers = self._numbers(state, after["outcome", "winner"])
         row = torch.cat([leaf.to(torch.float32).flatten() for leaf in numbers.values()])
         self._rows.index_copy_(0, at % len(self._rows), row[None])
 
     def read(self) -> dict[str, np.ndarray]:
-        """`[T, ...]` by name what was kept of the last rollout, in order: one copy from the device."""
+        """Return the stored values of the last rollout in order, `[T, ...]` by name, with one device-to-host copy."""
         rows = self._rows.cpu().numpy()
         rows = np.roll(rows, -(self.decisions % len(rows)), 0)
         arrays, start = {}, 0
@@ -64,12 +64,12 @@ class FrameBuffer:
 
 
 def frames_of(arrays: dict[str, np.ndarray], sim_model: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
-    """What was kept, decision by decision.
+    """Return one frame per stored decision.
 
     Args:
-        arrays: as `FrameBuffer.read` returns it.
-        is_red: whose reports they are.
-        names: of all mechs, blue's first.
+        arrays: the result of `FrameBuffer.read`.
+        is_red: whether the reports are for red's commander.
+        names: names of all mechs, blue's first.
     """
     count, mechs = arrays["hp"].shape
     packs, is_alive = len(sim_model.roster.packs), arrays["hp"] > 0
@@ -84,5 +84,5 @@ def frames_of(arrays: dict[str, np.ndarray], sim_model: SimModel, is_red: bool, 
             report: Report = {**one_report(index, columns, sim_model, is_red, list(names)), "battle": 0}
             frames.append({"map": int(columns["map"][index]), "report": report})
         else:
-            frames.append({"won_by": "nobody" if winner is Winner.DRAW else winner.name.lower()})
+            frames.append({"won_by": DRAW if winner is Winner.DRAW else winner.name.lower()})
     return frames

@@ -1,4 +1,4 @@
-"""One mech that somebody drives in place of its policy: what is said of it, checked, and the action that it means."""
+"""Manual control of one mech in place of its policy: parse and check `drive` messages, and compute the action."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,36 +18,36 @@ from echelon.state import State
 
 FIELDS = ("battle", "mech", "ahead", "left", "jets", "turn", "face", "fire", "vent", "target")
 AXES = {"ahead": (Act.FORWARD, -1.0), "left": (Act.STRAFE, -1.0), "jets": (Act.VERTICAL, 0.0)}
-"""Column of an action, and its lowest value; the highest is 1."""
+"""Action column of each axis, and its minimum; the maximum is 1."""
 TRIGGER_NAMES = tuple(trigger.name.lower() for trigger in TRIGGER_COLUMNS)
 NUM_DRIVEN = Act.SORT_CLOSEST
-"""Columns of an action before this one are driven; how contacts are sorted, and messages, stay the policy's."""
+"""Number of action columns under manual control. The policy keeps the later ones: contact sorting and messages."""
 
 
 @dataclass(frozen=True)
 class Joystick:
-    """What a mech is told to do until it is told something else."""
+    """Control inputs of a mech, valid until the next `drive` message."""
 
     battle: int
     mech: str
     ahead: float = 0.0
-    """Share of its speed, -1..1."""
+    """Forward speed as a fraction of the maximum, -1..1."""
     left: float = 0.0
-    """The same to its left."""
+    """Speed to the left as a fraction of the maximum, -1..1."""
     jets: float = 0.0
-    """0..1; nothing for a hull without jets."""
+    """Jet thrust, 0..1; ignored for a hull without jets."""
     turn: float = 0.0
-    """To the left, -1..1 of its yaw rate; where `face` says nothing."""
+    """Turn rate to the left as a fraction of the maximum yaw rate, -1..1; ignored if `face` is set."""
     face: tuple[float, float] | None = None
-    """Turn to this place, x and y in vox."""
+    """Position to turn to, x and y in vox."""
     fire: tuple[str, ...] = ()
-    """Triggers that are held, of `TRIGGER_NAMES`; the secondary one of electronic warfare jams."""
+    """Pressed triggers, names from `TRIGGER_NAMES`; the secondary trigger of electronic warfare activates jamming."""
     vent: bool = False
     target: str | None = None
-    """Aim at this enemy rather than at others, while the mech sees it."""
+    """Name of the enemy to aim at while it is visible."""
 
     def action(self, state: State, sim_model: SimModel, names: Sequence[str]) -> Tensor:
-        """`[NUM_DRIVEN]` columns of an action, in the state before the decision; `names` are those of all mechs."""
+        """Return the `[NUM_DRIVEN]` action columns for the state before the decision; `names` lists all mechs."""
         mech = list(names).index(self.mech)
         row = torch.full((NUM_DRIVEN,), -1.0, dtype=torch.float32, device=state.seed.device)
         for name, (column, _) in AXES.items():
@@ -55,7 +55,7 @@ class Joystick:
         row[Act.YAW_RATE] = self.turn if self.face is None else self._turn_to(self.face, mech, state, sim_model)
         row[Act.VENT] = 1.0 if self.vent else -1.0
         for name, column in zip(TRIGGER_NAMES, TRIGGER_COLUMNS.values(), strict=True):
-            # More than this of the secondary one would clear sensors rather than jam.
+            # A larger value of the secondary trigger would clear sensors instead of jamming.
             row[column] = ECCM_TRIGGER if name in self.fire else -1.0
         if self.target is not None:
             sought = state.focus_slots[self.battle, mech] == list(names).index(self.target)
@@ -63,7 +63,7 @@ class Joystick:
         return row
 
     def _turn_to(self, place: tuple[float, float], mech: int, state: State, sim_model: SimModel) -> Tensor:
-        """`[]` share of the yaw rate at which the mech faces a place by the end of the decision, or is on its way."""
+        """Return the fraction `[]` of the yaw rate that turns the mech toward a position, without overshoot."""
         x, y = (
             axis - coordinate for axis, coordinate in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True)
         )
@@ -77,13 +77,13 @@ def read_joystick(
     """Parse a `drive` message to a `Joystick`.
 
     Args:
-        drive: a mapping with `mech`, the name of an own mech, and those of `FIELDS` that differ from the defaults.
-        batch: how many battles there are.
-        own, enemies: names of the mechs of the team and of the other.
-        size: vox, the map along x and y.
+        drive: a mapping with `mech`, the name of an own mech, and the `FIELDS` that differ from their defaults.
+        batch: number of battles.
+        own, enemies: names of the mechs of the own team and of the enemy team.
+        size: map size along x and y, in vox.
 
     Raises:
-        ConfigError: one line that says what would be right.
+        ConfigError: if a field is unknown or invalid.
     """
     example = 'an object such as {"mech": "blue_0", "ahead": 1}, or null to let go'
     require(isinstance(drive, Mapping), "drive", example, drive)

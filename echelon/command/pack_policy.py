@@ -1,7 +1,7 @@
-"""Policies of a team whose packs are given orders: what gives them, and what plays the mechs.
+"""Policies of a commanded team: an order giver for its packs, and a policy for its mechs.
 
-A match shows such a policy a `Question` for each of its battles whenever orders are due, and sends what it answers to
-the packs (`echelon.arena.pack_commanders`).
+Whenever orders are due, a match passes one `Question` per battle to the order giver and applies the returned orders
+(`echelon.arena.pack_commanders`).
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ from echelon.rules.orders import CommandConfig
 from echelon.runtime.errors import require
 
 MECHS = "heuristic:hard"
-"""What plays the mechs by default."""
+"""Default policy of the mechs."""
 Orders = list[dict[str, Any]]
-"""Orders to packs of one battle, as `echelon.command.reply.order_row` takes them, without `battle`."""
+"""Orders to the packs of one battle, in the format of `echelon.command.reply.order_row` without `battle`."""
 
 
 class Seat(NamedTuple):
-    """What orders may name in a battle."""
+    """Values that orders in a battle may refer to."""
 
     packs: int
-    """Packs of the team."""
+    """Number of packs in the team."""
     enemies: Sequence[str]
-    """Names of the enemy's mechs."""
+    """Names of the enemy mechs."""
     size: Sequence[float]
-    """vox, the map along x and y."""
+    """Map size along x and y, in vox."""
 
 
 class Question(NamedTuple):
-    """A battle in which orders are due."""
+    """A request for orders in one battle."""
 
     key: Hashable
-    """Identifies the battle and the side between two decisions."""
+    """Identifies the battle and the side across decisions."""
     report: Report
     seat: Seat
 
 
 class OrderGiver(Protocol):
-    """Gives orders in many battles at once."""
+    """Interface of order givers, which return orders for many battles at once."""
 
-    def begin(self, keys: Iterable[Hashable]) -> None:
-        """Forget what is remembered of these battles, which begin."""
+    def reset_battles(self, keys: Iterable[Hashable]) -> None:
+        """Reset the memory of battles that start anew."""
 
     def orders(self, questions: Sequence[Question]) -> list[Orders]:
-        """Return the orders that are given now, for each question."""
+        """Return the orders for each question that take effect now."""
 
     def facts(self) -> dict[str, Any]:
-        """Return what a result tells, as JSON values."""
+        """Return facts for a result file, as JSON values."""
 
 
 class PackPolicy:
-    """A policy of a team whose packs are given orders.
+    """A team policy that also gives orders to its packs.
 
     Args:
-        mechs: what plays the mechs.
-        giver: gives the orders.
-        command: what of orders its battles need; None for any.
+        mechs: policy of the mechs.
+        giver: returns the orders.
+        command: required command settings of the battles; None if any settings work.
     """
 
     def __init__(self, mechs: TeamPolicy, giver: OrderGiver, command: CommandConfig | None) -> None:
@@ -75,11 +75,11 @@ class PackPolicy:
         self.draws_actions, self.reads_action_mask = draws_actions(mechs), reads_action_mask(mechs)
 
     def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
-        """Decide for the mechs. Orders reach them through the battle."""
+        """Compute the actions of the mechs. Orders reach the mechs through the environment."""
         return self.mechs(team)
 
     def memory_spec(self) -> Composite:
-        """Spec of what a mech remembers."""
+        """Return the spec of the mechs' memory."""
         return memory_spec_of(self.mechs)
 
 
@@ -88,41 +88,41 @@ class PackName(Commander):
     """A resolved commander that gives orders to packs."""
 
     mechs: str = MECHS
-    """What plays the mechs."""
+    """Name of the mechs' policy."""
     command: CommandConfig | None = None
-    """What of orders its battles need; None for any."""
+    """Required command settings of the battles; None if any settings work."""
 
     @property
     @abstractmethod
     def giver(self) -> OrderGiver:
-        """What gives the orders."""
+        """The order giver."""
 
     @property
     def gives_orders(self) -> bool:
-        """True."""
+        """True, because commanders of packs give orders."""
         return True
 
     @property
     def env(self) -> EnvConfig | None:
-        """Environment config that its mechs were trained with; None for scripted ones."""
+        """Environment config of the mechs' training; None for scripted mechs."""
         return resolve(self.mechs).env
 
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Its policy for battles of `env`, which must have orders."""
+        """Return the policy for battles of `env`, in which orders must be enabled."""
         require(env.command.enabled, f"{self.name}: config.command.enabled", "True for a commander of packs", False)
         return PackPolicy(resolve(self.mechs).policy(env, device), self.giver, self.command)
 
 
 def require_mechs(mechs: Any) -> None:
-    """Refuse mechs that are imported or give orders themselves: a file may name neither."""
+    """Raise `ConfigError` for mechs that need an import or give orders, because a file must not name such policies."""
     is_plain = isinstance(mechs, str) and mechs.partition(":")[0] in ("heuristic", "style", "trained")
     require(is_plain, "mechs", "heuristic:TIER, style:NAME or trained:NAME", mechs)
 
 
 PREFIXES = ("llm", "recorded", "orders")
-"""Of the names of commanders of packs."""
+"""Prefixes of the names of pack commanders."""
 
 
 def names_orders(policy: object) -> bool:
-    """Whether a policy is named as a commander of packs is."""
+    """Return whether a policy is given by the name of a pack commander."""
     return isinstance(policy, str) and policy.partition(":")[0] in PREFIXES

@@ -1,4 +1,4 @@
-"""A port to command batches of battles through: reports out, orders in, from a script, a language model or a person."""
+"""A port for commanding batches of battles from a script, a language model or a person: reports out, orders in."""
 
 import math
 from collections.abc import Sequence
@@ -9,28 +9,28 @@ from torch import Tensor
 
 from echelon.command.joystick import NUM_DRIVEN, Joystick, read_joystick
 from echelon.command.reply import order_row, read_reply
-from echelon.command.report import Report, in_words, reports
+from echelon.command.report import DRAW, Report, in_words, reports
 from echelon.env.observation.layout import GROUPS
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.commanders import GROUP, CommandersView
 
 PORTS = ("stdio", "ws", "human", "llm")
-"""Who commands packs from outside."""
+"""Names of the external commanders of packs."""
 
 
 def named_over(port: str, mechs: str) -> str:
-    """The name of a team that one of `PORTS`, or one with the name of a model behind it, commands and `mechs` plays."""
+    """Return the name of a commanded team: the port, with an optional model name, and the mechs' policy."""
     return f"{port} over {mechs}"
 
 
 def mechs_of(name: str) -> str:
-    """What plays the mechs of a team of a name, whoever commands it."""
+    """Return the mechs' policy in the name of a team, with or without a port."""
     port, separator, mechs = name.rpartition(" over ")
     return mechs if separator and port.partition(" ")[0] in PORTS else name
 
 
 class CommandPort:
-    """All battles of a `CommandersView`, commanded by data; a script needs no other process::
+    """All battles of a `CommandersView`, commanded with plain data, for example in the same process::
 
         port = CommandPort(echelon.commanders(config, num_envs=1000))
         while not all(port.ended):
@@ -38,7 +38,7 @@ class CommandPort:
             port.step()
 
     Args:
-        view: the battles; it is reset.
+        view: the view of the battles; the port resets it.
     """
 
     def __init__(self, view: CommandersView) -> None:
@@ -47,36 +47,36 @@ class CommandPort:
         count, is_red = view.num_envs, view.team.is_red
         self.is_red = [is_red] * count if isinstance(is_red, bool) else is_red.tolist()
         self.action = torch.zeros(view.full_action_spec[GROUP, "action"].shape, device="cpu")
-        """`[B, P, D]` the orders of the step to come; nothing where nobody spoke."""
+        """Orders `[B, P, D]` of the next step; no new order for packs that did not receive one."""
         self.ended = [False] * count
-        """By battle, whether its first one has ended."""
+        """Whether the first battle in each slot has ended, `B` values."""
         self.winners: list[str | None] = [None] * count
-        """By battle who won its first one: `own`, `enemy`, `nobody`, or None while it goes on."""
+        """Winner of the first battle in each slot, one of `report.WINNERS`; None while that battle runs."""
         self.stick: Joystick | None = None
-        """What drives one mech in place of its policy; None: nobody drives."""
+        """Manual control of one mech in place of its policy; None if all mechs follow their policy."""
         view.override_actions = self._driven
 
     @property
     def num_packs(self) -> int:
-        """Packs of the commanded team."""
+        """Number of packs in the commanded team."""
         return self.view.n_agents
 
     def reports(self) -> list[Report]:
-        """A report of every battle: see `docs/COMMAND.md`. Reads the device."""
+        """Return a report of every battle, see `docs/COMMAND.md`. Copies values from the device."""
         return reports(self.view.env.state, self.view.env.sim_model, self.is_red, self.view.env.agent_names)
 
     def words(self, report: Report) -> str:
-        """A report as a page of plain English."""
+        """Return a report as plain English text."""
         return in_words(report)
 
     def order(self, orders: Sequence[Any]) -> list[str]:
-        """Give orders in the step to come; a later one to the same pack replaces an earlier one.
+        """Queue orders for the next step; a later order to the same pack replaces an earlier one.
 
         Args:
-            orders: as `echelon.command.reply.order_row` reads them.
+            orders: orders in the format of `echelon.command.reply.order_row`.
 
         Returns:
-            One line for each that was refused; the others are given.
+            One error line for each refused order. All other orders are queued.
         """
         batch, size = self.view.num_envs, self.view.config.world.size[:2]
         refused: list[str] = []
@@ -91,14 +91,14 @@ class CommandPort:
         return refused
 
     def reply(self, text: str | bytes) -> list[str]:
-        """Give the orders of a reply in the step to come, and drive as it says.
+        """Queue the orders of a reply for the next step, and apply its `drive` message.
 
         Args:
-            text: as a language model writes it; `echelon.command.reply.read_reply` tells what is read.
+            text: reply of a language model, parsed by `echelon.command.reply.read_reply`.
 
         Returns:
-            One line for each order that was refused, for unknown fields, or for a reply that cannot be read: for the
-            next prompt. The other orders are given.
+            Error lines for the next prompt: one for each refused order, for unknown fields, or for an unreadable
+            reply. All other orders are queued.
         """
         try:
             message, refused = read_reply(text, ("orders", "drive"))
@@ -109,32 +109,34 @@ class CommandPort:
         return refused + self.order(message["orders"])
 
     def drive(self, drive: Any) -> None:
-        """Drive one mech until this is called again; the actions of all others stay those of their policy.
+        """Control one mech manually until the next call; all other mechs follow their policy.
 
         Args:
-            drive: as `echelon.command.joystick.read_joystick` reads it; None lets go.
+            drive: a message in the format of `echelon.command.joystick.read_joystick`; None ends manual control.
 
         Raises:
-            ConfigError: one line that says what would be right; then nothing changes.
+            ConfigError: if the message is invalid; then nothing changes.
         """
         if drive is None:
             self.stick = None
             return
         stick = read_joystick(drive, self.view.num_envs, *self._teams_of(drive), self.view.config.world.size[:2])
-        require(self._lives(stick), "drive.mech", "one that lives", stick.mech)
+        require(self._is_alive(stick), "drive.mech", "a mech that is alive", stick.mech)
         self.stick = stick
 
     def _teams_of(self, drive: Any) -> tuple[list[str], list[str]]:
-        """Names of the mechs of the commander and of its enemy, in the battle that is named, else in the first."""
+        """Return own and enemy mech names in the battle that `drive` names, by default the first."""
         battle = drive.get("battle", 0) if isinstance(drive, dict) else 0
         is_battle = type(battle) is int and 0 <= battle < self.view.num_envs
         own_group, enemy_group = GROUPS[::-1] if self.is_red[battle if is_battle else 0] else GROUPS
         return self.view.env.group_map[own_group], self.view.env.group_map[enemy_group]
 
     def driven(self) -> Report | None:
-        """The mech that somebody drives and where it faces, degrees from +x to the left; None if nobody does. Lets go
-        of a mech that has died. Reads the device."""
-        if self.stick is not None and not self._lives(self.stick):
+        """Return the manually controlled mech and its heading in degrees, counterclockwise from +x; None without one.
+
+        Ends manual control of a dead mech. Copies values from the device.
+        """
+        if self.stick is not None and not self._is_alive(self.stick):
             self.stick = None
         if self.stick is None:
             return None
@@ -143,14 +145,14 @@ class CommandPort:
         return {"battle": battle, "mech": self.stick.mech, "facing_deg": round(math.degrees(yaw), 1)}
 
     def _index(self, stick: Joystick) -> int:
-        """The place of the driven mech among all."""
+        """Return the index of the manually controlled mech among all mechs."""
         return self.view.env.agent_names.index(stick.mech)
 
-    def _lives(self, stick: Joystick) -> bool:
+    def _is_alive(self, stick: Joystick) -> bool:
         return bool(self.view.env.state.mechs.alive[stick.battle, self._index(stick)])
 
     def _driven(self, action: Tensor) -> Tensor:
-        """`[B, A, D]` what the commanded mechs do, of which one may be driven."""
+        """Return the actions `[B, A, D]` of the commanded mechs, with those of manual control inserted."""
         if self.stick is None:
             return action
         env, stick = self.view.env, self.stick
@@ -160,10 +162,10 @@ class CommandPort:
         return action
 
     def step(self) -> list[int]:
-        """Play on until the commander is heard again; battles that ended begin anew.
+        """Play until the next report is due; finished battles reset automatically.
 
         Returns:
-            The battles that ended.
+            Indices of the battles that ended.
         """
         self._seen[GROUP, "action"] = self.action.to(self.view.device)
         stepped, self._seen = self.view.step_and_maybe_reset(self._seen)
@@ -177,5 +179,5 @@ class CommandPort:
                 self.stick = None
             if not self.ended[battle]:
                 self.ended[battle] = True
-                self.winners[battle] = "own" if is_own_win[battle] else "enemy" if winner[battle] > 0 else "nobody"
+                self.winners[battle] = "own" if is_own_win[battle] else "enemy" if winner[battle] > 0 else DRAW
         return done_battles

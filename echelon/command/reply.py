@@ -1,7 +1,4 @@
-"""Replies as programs and language models write them: their JSON is found, their orders are checked and made actions.
-
-Lines are joined to replies. Orders become the columns of the action of a commander.
-"""
+"""Parse replies of programs and language models: join lines, extract JSON, check orders, convert them to actions."""
 
 import json
 import math
@@ -18,34 +15,34 @@ from echelon.rules.orders import DISCIPLINES, KINDS, TARGETS, Discipline, OrderA
 from echelon.runtime.errors import ConfigError, quoted, require
 
 MOST_BYTES = 1 << 20
-"""Of one reply."""
+"""Maximum size of a reply, in bytes."""
 MOST_ORDERS = 100_000
-"""In one reply."""
+"""Maximum number of orders in a reply."""
 MOST_LINES = 10_000
-"""Of one reply."""
+"""Maximum number of lines in a reply."""
 QUIET_S = 1.0
-"""Text without complete JSON is a reply once no line has followed it for so long."""
+"""Seconds without a new line after which text without complete JSON counts as a reply."""
 EXAMPLE = '{"orders": [{"pack": 0, "kind": "hold"}]}'
 THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 JSON_BEGINS = re.compile(r'\{\s*["}]|\[\s*[\[{\]]')
-"""An object, or a list of objects or lists. Brackets of a sentence, such as `[1]`, begin no JSON."""
+"""Start of an object, or of a list of objects or lists. Brackets in a sentence, such as `[1]`, do not match."""
 REPLY_BEGINS = re.compile(rf"{JSON_BEGINS.pattern}|[\[{{]\s*$|(?i:{THOUGHT_BEGINS.pattern})")
-"""In a line: JSON, which may go on in the next one, or a thought."""
+"""Start of JSON, which may continue in the next line, or of a `<think>` section."""
 
 
 def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply") -> tuple[dict[str, Any], list[str]]:
-    """The message that a reply means, and a line for its fields that no message has, which are left out.
+    """Parse a reply into a message, and return it with error lines for its unknown fields, which are removed.
 
-    Its JSON may stand in a code fence, after a `<think>` part, between sentences, and on several lines. A list of
-    orders and one order mean the message that has them as its `orders`; one order there means a list of one.
+    The JSON may be in a code fence, after a `<think>` section, between sentences, or on several lines. A single order
+    or a list of orders is converted to a message with the field `orders`, which is always a list.
 
     Args:
-        fields: what a message may have.
-        name: of the reply, for errors.
+        fields: valid fields of a message.
+        name: name of the reply in errors.
 
     Raises:
-        ConfigError: one line that says what would be right. No field of it is one of `fields`, or it is unclear.
+        ConfigError: if the reply contains none of `fields`, or its JSON is missing, broken or ambiguous.
     """
     require(isinstance(text, str | bytes), name, "a text", text)
     require(len(text) <= MOST_BYTES, name, f"at most {MOST_BYTES:,} bytes", len(text))
@@ -69,10 +66,10 @@ def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply"
 
 
 def json_of(text: str, name: str) -> Any:
-    """The one JSON value of a reply.
+    """Return the JSON value in a reply.
 
     Raises:
-        ConfigError: there is none, one is broken, or there are several that differ.
+        ConfigError: if the JSON is missing or broken, or if several values differ.
     """
     try:
         return json.loads(text)
@@ -85,7 +82,7 @@ def json_of(text: str, name: str) -> Any:
         try:
             value, end = decoder.raw_decode(answer, start)
         except (ValueError, RecursionError):
-            # Not its inner values: of an answer that was cut short, a part of the orders would be given.
+            # Do not search its inner values, because a truncated answer would then give only some of its orders.
             raise ConfigError(f"{name} must be JSON such as {EXAMPLE}, got {quoted(answer[start:][:80])}") from None
         values[answer[start:end]] = value
     require(bool(values), name, f"JSON such as {EXAMPLE}", (answer.strip() or text)[:80])
@@ -95,7 +92,7 @@ def json_of(text: str, name: str) -> Any:
 
 
 def has_json(text: str) -> bool:
-    """Whether a text has the JSON of one reply."""
+    """Return whether a text contains the JSON of one reply."""
     try:
         json_of(text, "the reply")
     except ConfigError:
@@ -104,15 +101,15 @@ def has_json(text: str) -> bool:
 
 
 class Replies:
-    """Replies, joined from the lines of a stream. It is read as a queue is.
+    """Replies joined from the lines of a stream, with the interface of a queue.
 
-    A reply ends with the line that completes its JSON, or once no line has followed for `quiet_s`. Lines without JSON
-    that follow its JSON before the next report, such as the end of a code fence, are a part of it.
+    A reply ends with the line that completes its JSON, or after `quiet_s` without a new line. Lines without JSON
+    between its JSON and the next report, such as the end of a code fence, belong to the reply.
 
     Args:
-        lines: lines as they come; None at their end.
-        quiet_s: seconds.
-        now: seconds, of a clock that never goes back.
+        lines: queue of received lines; None marks the end.
+        quiet_s: timeout in seconds for a reply without complete JSON.
+        now: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -121,23 +118,23 @@ class Replies:
         self.lines, self.quiet_s, self.now = lines, quiet_s, now
         self._part: list[bytes] = []
         self._size = 0
-        """Bytes of the part."""
+        """Bytes of the pending lines."""
         self._last_s = 0.0
-        """When its last line came."""
+        """Time of the last pending line."""
         self._thinks = False
-        """Whether the part is within a `<think>` part, whose JSON is none of the reply's."""
+        """Whether the pending lines end inside a `<think>` section, whose JSON is ignored."""
         self._span: list[bytes] = []
-        """Its lines since the last one after which no bracket was open."""
+        """Pending lines since the last line that left no bracket open."""
         self._open = 0
-        """Brackets that are open. Those in strings count too, and then the reply may end `quiet_s` late."""
+        """Number of open brackets. Brackets in strings count too, which may delay the end of the reply by `quiet_s`."""
         self._is_whole = self._is_rest = False
-        """Whether the part is a reply whatever follows; whether text without JSON belongs to the reply before."""
+        """Whether the pending lines are a complete reply; whether text without JSON belongs to the previous reply."""
 
     def get(self, timeout: float | None = None) -> bytes | None:
-        """The next reply; None after the last one.
+        """Return the next reply, or None after the last one.
 
         Raises:
-            queue.Empty: there is none after `timeout` seconds.
+            queue.Empty: if there is no reply after `timeout` seconds.
         """
         end_s = math.inf if timeout is None else self.now() + timeout
         while not self._is_whole:
@@ -154,7 +151,7 @@ class Replies:
             if line is not None:
                 self._add(line)
             elif self._part:
-                # The end is left for the next call.
+                # The next call returns the end marker.
                 self.lines.put(None)
                 return self._taken()
             else:
@@ -163,11 +160,11 @@ class Replies:
         return self._taken()
 
     def get_nowait(self) -> bytes | None:
-        """The next reply if it is there."""
+        """Return the next reply if it is complete; raise `queue.Empty` otherwise."""
         return self.get(0.0)
 
     def report_follows(self) -> None:
-        """A report is about to be sent: no line that comes from now on belongs to a reply to an earlier one."""
+        """Mark that a report is about to be sent: later lines do not belong to an earlier reply."""
         while self._is_rest:
             try:
                 line = self.lines.get_nowait()
@@ -189,7 +186,7 @@ class Replies:
         self._is_whole = self._size > MOST_BYTES or len(self._part) >= MOST_LINES or self._completes(line)
 
     def _completes(self, line: bytes) -> bool:
-        """Whether this line of the part completes its JSON."""
+        """Return whether this line completes the JSON of the pending lines."""
         text = line.decode("utf-8", "replace")
         after = THOUGHT_ENDS.split(text)[-1]
         if self._thinks and after == text:
@@ -200,7 +197,7 @@ class Replies:
         if self._thinks:
             return False
         if self._open:
-            # A message within another one: the JSON before it was cut short, and is refused with this line.
+            # A message starts within another one, so the earlier JSON was truncated; refuse it with this line.
             return text.startswith('{"orders"') and has_json(text)
         span, self._span = b"\n".join(self._span).decode("utf-8", "replace"), []
         return has_json(span)
@@ -221,18 +218,18 @@ NEED_PLACE = ("move", "defend", "screen")
 def order_row(
     order: Any, batch: int, packs: int, enemies: Sequence[str], size: Sequence[float]
 ) -> tuple[int, int, Tensor]:
-    """The battle, the pack and the row `[D]` of a commander's action that an order means.
+    """Convert an order to the battle, the pack and the row `[D]` of a commander's action.
 
     Args:
-        order: a mapping with `kind`, one of `KIND_NAMES`; `pack`, 0 by default; `battle`, 0 by default; `place`, x and
-            y in vox, for a move, to defend and to screen, and for an attack without a target; `target`, the name of an
-            enemy, for an attack; `urgency`, 0..1; `fire`, one of `FIRE_NAMES`.
-        batch, packs: how many battles and packs there are.
+        order: a mapping with `kind`, one of `KIND_NAMES`; `pack`, default 0; `battle`, default 0; `place`, x and y in
+            vox, for `move`, `defend`, `screen`, and for `attack` without a target; `target`, the name of an enemy,
+            for `attack`; `urgency`, 0..1; `fire`, one of `FIRE_NAMES`.
+        batch, packs: number of battles and packs.
         enemies: names of the enemies, in order.
-        size: vox, the map along x and y.
+        size: map size along x and y, in vox.
 
     Raises:
-        ConfigError: one line that says what would be right.
+        ConfigError: if a field is invalid.
     """
     require(isinstance(order, Mapping), "order", 'an object such as {"kind": "hold"}', order)
     unknown = [key for key in order if key not in FIELDS]
@@ -250,7 +247,7 @@ def order_row(
     row[OrderAction.URGENCY] = 2 * urgency - 1
     target, position = order.get("target"), order.get("place")
     if target is not None:
-        require(kind == "attack", "order.target", "absent but in an attack", target)
+        require(kind == "attack", "order.target", "absent unless kind is attack", target)
         require(target in enemies, "order.target", f"one of {', '.join(enemies)}", target)
         row[TARGETS + list(enemies).index(target)] = 1.0
     needs = kind in NEED_PLACE or (kind == "attack" and target is None)
@@ -263,13 +260,13 @@ def order_row(
 
 
 def index_of(value: Any, name: str, count: int) -> int:
-    """An index below `count`."""
+    """Return a checked index below `count`."""
     require(type(value) is int and 0 <= value < count, name, f"0..{count - 1}", value)
     return int(value)
 
 
 def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float]:
-    """x and y of a place on a map of this size, vox."""
+    """Return checked x and y of a position on a map of the given size, in vox."""
     is_pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
     require(is_pair, name, "[x, y] in vox", value)
     x, y = (
@@ -280,8 +277,8 @@ def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float
 
 
 def number_of(value: Any, name: str, low: float, high: float) -> float:
-    """A finite number within limits."""
-    # Comparisons with NaN are false; integers may have any size.
+    """Return a checked finite number within limits."""
+    # Comparisons with NaN are false. Large integers are compared before the conversion to float.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     require(is_number and low <= value <= high, name, f"a number in {low:g}..{high:g}", value)
     return float(value)

@@ -1,4 +1,4 @@
-"""What a commander is told of its battles: numbers for a program, a page of plain English for a reader."""
+"""Reports of battles to a commander: JSON values for a program, plain English for a reader."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,32 +12,37 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 AT_PLACE = ("move", "attack", "defend", "screen")
-"""Kinds of orders whose place is told in words."""
+"""Kinds of orders whose position appears in the plain-English report."""
 FIRE_WORDS = {"free": "", "return": ", returning fire only,", "hold": ", holding fire,"}
+DRAW = "nobody"
+"""Winner of a draw in messages and results."""
+WINNERS = ("own", "enemy", DRAW)
 Report = dict[str, Any]
-"""One battle as JSON values; `docs/COMMAND.md` has its fields."""
+"""Report of one battle as JSON values; `docs/COMMAND.md` lists its fields."""
 
 
 def reports(state: State, sim_model: SimModel, is_red: list[bool], names: list[str]) -> list[Report]:
-    """A report of each battle for its commander. Reads the device once for all battles.
+    """Return a report of each battle for its commander. Copies from the device once for all battles.
 
     Args:
-        is_red: by battle whether its commander is red's.
-        names: of all mechs, blue's first.
+        is_red: for each battle, whether the commander is red's.
+        names: names of all mechs, blue's first.
     """
     numbers = read(state, sim_model)
     return [one_report(number, numbers, sim_model, red, names) for number, red in enumerate(is_red)]
 
 
 def read(state: State, sim_model: SimModel) -> Mapping[str, Any]:
-    """The numbers of B battles on the host, as nested lists by name."""
+    """Return the numbers of B battles on the host, as nested lists by name."""
     leaves = {**numbers_of(state, sim_model), "known": known_enemies(state, sim_model)}
     return {name: leaf.to(torch.float64).cpu().tolist() for name, leaf in leaves.items()}
 
 
 def numbers_of(state: State, sim_model: SimModel, battles: slice = slice(None)) -> dict[str, Tensor]:
-    """What is told of some battles as they stand, `[B, ...]` on the device by name; without orders, where they are
-    off."""
+    """Return the reported values of the selected battles, tensors `[B, ...]` on the device by name.
+
+    Values about orders are left out if orders are disabled.
+    """
     mechs, maps, map_id = state.mechs, sim_model.maps, state.map_id[battles]
     numbers = {
         "pos": mechs.pos[battles, :, :2],
@@ -84,7 +89,7 @@ def one_report(battle: int, numbers: Mapping[str, Any], sim_model: SimModel, is_
 
 
 def pack_report(number: int, pack: int, values: Mapping[str, Any], sim_model: SimModel, names: list[str]) -> Report:
-    """One pack: where it is, what it was told, how its mechs fare."""
+    """Return the report of one pack: position, last order, and the state of its mechs."""
     roster = sim_model.roster
     span = roster.packs[pack]
     members = range(span.start, span.stop)
@@ -112,7 +117,7 @@ def pack_report(number: int, pack: int, values: Mapping[str, Any], sim_model: Si
 
 
 def standing_order(sent: list[float], tick: float, sim_model: SimModel, names: list[str]) -> Report | None:
-    """The last order that a pack was given, as JSON values; None before the first one."""
+    """Return the last order to a pack as JSON values; None before the first order."""
     if sent[OrderField.ISSUED] < 0:
         return None
     target = int(sent[OrderField.TARGET])
@@ -131,7 +136,7 @@ def rounded(place: list[float]) -> list[float]:
 
 
 def in_words(report: Report) -> str:
-    """A report as a page of plain English, for a reader or a language model."""
+    """Return a report as plain English text, for a person or a language model."""
     zone, score = report["zone"], report["score_s"]
     east, north = report["map"]
     time_s, ends_s = report["time_s"], report["ends_s"]
@@ -149,7 +154,7 @@ def in_words(report: Report) -> str:
 
 
 def pack_in_words(pack: Report, zone: list[float]) -> str:
-    """A pack in a sentence or three."""
+    """Return one to three sentences about a pack."""
     if not pack["alive"]:
         return f"Pack {pack['pack']} is lost."
     mechs = ", ".join(

@@ -1,4 +1,4 @@
-"""Reward terms for mechs that shall learn to follow orders; `--extra-reward echelon.command.rewards:following=6`."""
+"""Reward terms for training mechs to follow orders; `--extra-reward echelon.command.rewards:following=6`."""
 
 from torch import Tensor
 
@@ -9,12 +9,15 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 ARRIVED = 0.02
-"""What a decision at the place is worth, in lengths of the map's longest side."""
+"""Reward of one decision at the destination, in units of the map's longest side."""
 
 
 def following(before: State, after: State, ending: Ending, sim_model: SimModel) -> Tensor:
-    """`[B, N]` how much less a mech has to walk to where it was sent, in lengths of the map's longest side, and a
-    little for each decision there; 0 for who was sent nowhere."""
+    """Return the reward `[B, N]` of mechs for moving to the destination of their order.
+
+    The reward is the decrease of the walking distance, in units of the map's longest side, plus `ARRIVED` for each
+    decision at the destination. It is 0 for mechs without a destination.
+    """
     target = destination(after, sim_model)
     left_vox = way_there(after, target, sim_model).left_vox
     nearer = exact.divide(way_there(before, target, sim_model).left_vox - left_vox, sim_model.config.world.longest_side)

@@ -1,4 +1,4 @@
-"""Commanders `orders:SCRIPT`: a script gives orders to packs, to stand beside language models in a table.
+"""Commanders `orders:SCRIPT`: scripts that give orders to packs, as baselines for language models.
 
 Importing this module registers them in `echelon.agents.names`.
 """
@@ -17,26 +17,26 @@ from echelon.runtime.errors import require
 
 PREFIX = "orders"
 GATHER_S = 8.0
-"""How long `gather` holds the packs together."""
+"""Duration for which `gather` orders the packs to hold, in seconds."""
 
 
 def none(question: Question) -> Orders:
-    """No order: mechs play as without a commander."""
+    """Return no orders, so that mechs play as without a commander."""
     return []
 
 
 def hold(question: Question) -> Orders:
-    """All packs hold where they are, all the time."""
+    """Order all packs to hold their position at all times."""
     return to_all(question, "hold")
 
 
 def gather(question: Question) -> Orders:
-    """All packs hold for `GATHER_S`, then fight without orders."""
+    """Order all packs to hold for `GATHER_S`, then to fight freely."""
     return to_all(question, "hold" if question.report["time_s"] < GATHER_S else "free")
 
 
 def chance(question: Question) -> Orders:
-    """A random order to each pack. It follows from what the report tells, so that a battle repeats."""
+    """Return a random order to each pack. The report seeds the generator, so that battles are reproducible."""
     report, seat = question.report, question.seat
     places = [pack["place"] for pack in report["packs"]]
     draw = random.Random(f"{report['team']} {report['time_s']} {places} {report['zone']}")
@@ -58,33 +58,33 @@ SCRIPTS: dict[str, Callable[[Question], Orders]] = {"none": none, "hold": hold, 
 
 
 class ScriptedOrders:
-    """Gives the orders of a script.
+    """Order giver that runs a script.
 
     Args:
-        script: one of `SCRIPTS`.
+        script: a name in `SCRIPTS`.
     """
 
     def __init__(self, script: str) -> None:
         self.script, self.given, self.battles = script, 0, 0
 
-    def begin(self, keys: Iterable[Hashable]) -> None:
-        """Battles begin: a script remembers nothing of them."""
+    def reset_battles(self, keys: Iterable[Hashable]) -> None:
+        """Count battles that start anew; a script has no memory to reset."""
         self.battles += len(list(keys))
 
     def orders(self, questions: Sequence[Question]) -> list[Orders]:
-        """The orders of the script."""
+        """Return the orders of the script for each question."""
         given = [SCRIPTS[self.script](question) for question in questions]
         self.given += sum(map(len, given))
         return given
 
     def facts(self) -> dict[str, Any]:
-        """The script, and a summary."""
+        """Return the script's name, and a summary."""
         return {"script": self.script, "summary": {"battles": self.battles, "given": self.given}}
 
 
 @dataclass(frozen=True)
 class ScriptName(PackName):
-    """A resolved `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
+    """A resolved commander `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
 
     script: str = "none"
 
@@ -94,7 +94,7 @@ class ScriptName(PackName):
 
 
 def resolve_script(name: str) -> ScriptName:
-    """The commander of `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
+    """Return the commander of `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
     script, _, mechs = name.partition(":")[2].partition("/")
     require(script in SCRIPTS, f"{PREFIX}:SCRIPT", f"one of {', '.join(SCRIPTS)}", script)
     mechs = mechs or MECHS

@@ -1,6 +1,6 @@
-"""A conversation about battles in JSON: reports out, replies with orders in, and the faults of replies.
+"""A session that commands battles by JSON messages: reports out, replies with orders in, and errors of replies out.
 
-Battles in real time run at a speed, pause, or advance one report at a time.
+Battles in real time run at a configurable speed, pause, or advance one report at a time.
 """
 
 import math
@@ -11,21 +11,22 @@ from typing import Any
 from echelon.command.port import CommandPort
 from echelon.command.reply import FIRE_NAMES, KIND_NAMES, number_of, read_reply
 from echelon.command.reply import MOST_BYTES as MOST_BYTES
+from echelon.command.report import WINNERS
 from echelon.runtime.errors import ConfigError, require
 
 PACE_FIELDS = ("pause", "speed", "step")
 SPEEDS = (0.1, 16.0)
-"""Slowest and fastest, in battle seconds a second."""
+"""Minimum and maximum speed, in battle seconds per second."""
 MOST_STEPS = 1000
-"""In one line."""
+"""Maximum value of `step` in a message."""
 
 
 class Pace:
-    """The clock of battles that go on in real time, as their commander sets it.
+    """The clock of battles in real time, controlled by their commander.
 
     Args:
         period_s: battle seconds between two reports.
-        now: seconds, of a clock that never goes back.
+        now: monotonic clock, in seconds.
     """
 
     def __init__(self, period_s: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -35,14 +36,14 @@ class Pace:
         self._due = -math.inf
 
     def as_json(self) -> dict[str, Any]:
-        """A message of type `pace`: how the battles go on."""
+        """Return a message of type `pace` with the current speed and pause state."""
         return {"type": "pace", "paused": self.is_paused, "speed": self.speed}
 
     def set(self, settings: Mapping[str, Any]) -> None:
-        """Take what a line says: `pause`, a bool; `speed`; `step`, pause and play on for so many reports.
+        """Apply the settings of a message: `pause`, a bool; `speed`; `step`, pause after that many reports.
 
         Raises:
-            ConfigError: one line that says what would be right; then nothing is taken.
+            ConfigError: if a setting is invalid; then nothing changes.
         """
         pause, step = settings.get("pause", self.is_paused), settings.get("step", 0)
         require(isinstance(pause, bool), "pause", "true or false", pause)
@@ -56,49 +57,49 @@ class Pace:
             self.skip_to_now()
 
     def reported(self) -> None:
-        """A report was sent: the next one is due a period after this one was, or at once where that has passed."""
+        """Schedule the next report: one period after the due time of this one, or now if that time has passed."""
         now_s, period_s = self.now(), self.period_s / self.speed
         self._due = now_s + period_s if math.isinf(self._due) else max(self._due + period_s, now_s)
 
     def played(self) -> None:
-        """The battles went on."""
+        """Count one played step."""
         self._steps -= self._steps > 0
 
     def skip_to_now(self) -> None:
-        """Count no time from before now."""
+        """Discard any backlog: the next report is due now at the earliest."""
         self._due = max(self._due, self.now())
 
     @property
     def left_s(self) -> float:
-        """Seconds until the battles go on; infinite while they are paused."""
+        """Seconds until the battles continue; infinite while they are paused."""
         if self.is_paused:
             return 0.0 if self._steps else math.inf
         return self._due - self.now()
 
 
 SCHEMA = 1
-"""Raised when a message begins to mean something else."""
+"""Version of the messages; increased when a message changes its meaning."""
 
 
 class Session:
-    """What is said about the battles of a port, whatever carries the lines.
+    """The messages about the battles of a port, independent of the transport.
 
     Args:
-        port: the battles.
-        speaks: whether reports have a page of plain English besides.
-        pace: of battles in real time, which lines may then set; None for others.
+        port: port of the battles.
+        speaks: whether reports also contain plain English text.
+        pace: clock of battles in real time, which messages may change; None for other battles.
     """
 
     def __init__(self, port: CommandPort, speaks: bool = False, pace: Pace | None = None) -> None:
         self.port, self.speaks, self.pace = port, speaks, pace
         self._fields = ("orders", "number", "drive", *(PACE_FIELDS if pace else ()))
         self.number = 0
-        """Of the report that was sent last; 0 before the first."""
+        """Number of the last report; 0 before the first report."""
         self.accepted = self.late = self.refused = 0
-        """Orders so far: given, of those late, and refused."""
+        """Counters of orders: accepted, late among the accepted ones, and refused."""
 
     def begin(self) -> dict[str, Any]:
-        """The first message: what there is to command, and how."""
+        """Return the first message: sizes of the battles, valid orders, and timing."""
         view = self.port.view
         command, rules = view.config.command, view.config.rules
         return {
@@ -115,7 +116,7 @@ class Session:
         }
 
     def report(self) -> dict[str, Any]:
-        """The next report, of the battles whose first one goes on."""
+        """Return the next report, without battle slots whose first battle has ended."""
         self.number += 1
         if self.pace is not None:
             self.pace.reported()
@@ -127,17 +128,18 @@ class Session:
         return message | ({"late": self.late} if self.late else {}) | ({"driven": driven} if driven else {})
 
     def left(self) -> None:
-        """Whoever spoke has gone: nobody drives a mech any more."""
+        """End manual control after the client has disconnected."""
         self.port.drive(None)
 
     def receive(self, reply: str | bytes) -> dict[str, Any] | None:
-        """Take in one reply, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`, as
-        `echelon.command.reply.read_reply` reads it; `number` is that of the report that it answers, the last one by
-        default. With `drive` it drives one mech, or lets it go with null. In real time it may set the pace besides.
+        """Apply one reply, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`.
+
+        `echelon.command.reply.read_reply` parses the reply. `number` is the number of the answered report, by default
+        the last one. `drive` controls one mech manually; null ends this. In real time a reply may also set the pace.
 
         Returns:
-            What was wrong with it, a message of type `refused`; where all of it was right one of type `pace` if it set
-            the pace, else None.
+            A message of type `refused` if there are errors; else one of type `pace` if the reply set the pace; else
+            None.
         """
         try:
             message, unknown = read_reply(reply, self._fields, "a line")
@@ -164,7 +166,7 @@ class Session:
         return {"type": "refused", "errors": lines}
 
     def advance(self) -> list[dict[str, Any]]:
-        """Play on until the commander is heard again: a message of type `end` for each battle that ended first now."""
+        """Play until the next report, and return a message of type `end` for each slot whose first battle ended now."""
         before = list(self.port.ended)
         done_battles = self.port.step()
         if self.pace is not None:
@@ -174,11 +176,11 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether the first battle in every place has ended."""
+        """Whether the first battle in every slot has ended."""
         return all(self.port.ended)
 
     def result(self) -> dict[str, Any]:
-        """The last message: who won how many, and what became of the orders."""
-        counts = {winner: self.port.winners.count(winner) for winner in ("own", "enemy", "nobody")}
+        """Return the last message: the number of battles by winner, and the counts of orders."""
+        counts = {winner: self.port.winners.count(winner) for winner in WINNERS}
         orders = {"given": self.accepted, "late": self.late, "refused": self.refused}
         return {"type": "result", "won_by": counts, "orders": orders}

@@ -1,4 +1,4 @@
-"""An OpenEnv server of commanded battles: an action is a reply of a language model, an observation a report in words.
+"""An OpenEnv server of commanded battles: actions are replies of a language model, observations are reports in words.
 
 >>> app = server_app(EnvConfig.small())          # then: uvicorn module:app
 >>> client = GenericEnvClient("http://localhost:8000")
@@ -11,6 +11,7 @@ from typing import Any
 from echelon.arena.ordered_battle import OrderedBattle
 from echelon.command.chat_prompt import system_text
 from echelon.command.pack_policy import MECHS
+from echelon.command.report import WINNERS
 from echelon.integrations import missing
 from echelon.rules.config import EnvConfig
 
@@ -24,33 +25,33 @@ except ModuleNotFoundError as error:
 
 
 class CommandAction(Action):
-    """A reply."""
+    """Action: a reply of the model."""
 
     text: str = Field(description='Reply of the model, such as {"orders": [{"pack": 0, "kind": "hold"}]}')
 
 
 class CommandObservation(Observation):
-    """A report. `reward` is that of the last reply."""
+    """Observation: a report. `reward` is the reward of the last reply."""
 
     report: str = Field(default="", description="Report in words; empty after the end")
     instructions: str = Field(default="", description="System prompt; after a reset")
-    refused: list[str] = Field(default_factory=list, description="A line for each order that was refused")
+    refused: list[str] = Field(default_factory=list, description="One error line for each refused order")
 
 
 class CommandState(State):
-    """Where a battle stands."""
+    """State of a battle."""
 
-    seed: int = Field(default=0, description="Of the battle")
-    won_by: str | None = Field(default=None, description="own, enemy or nobody; null while the battle goes on")
+    seed: int = Field(default=0, description="Seed of the battle")
+    won_by: str | None = Field(default=None, description=f"{', '.join(WINNERS)}; null while the battle runs")
 
 
 class CommandEnvironment(Environment[CommandAction, CommandObservation, CommandState]):
-    """A battle that is commanded by replies. The reward at the end is 1 for a win, 0.5 for a draw, 0 for a loss.
+    """A battle commanded by replies. The final reward is 1 for a win, 0.5 for a draw, 0 for a loss.
 
     Args:
-        config: of the battles.
-        mechs, opponent: what plays the commanded mechs and the other team; commanders that ship with Echelon.
-        branches: if above 0, each reply is also rewarded by `OrderedBattle.advantage` with so many branches.
+        config: config of the battles.
+        mechs, opponent: policies of the commanded mechs and of the other team, commanders that ship with Echelon.
+        branches: if above 0, each reply also gets the reward `OrderedBattle.advantage` with this number of branches.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -64,14 +65,14 @@ class CommandEnvironment(Environment[CommandAction, CommandObservation, CommandS
         self._state = CommandState()
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> CommandObservation:
-        """Begin a battle of a seed; without one the seed after the last."""
+        """Start a battle with a seed; the default is the last seed plus 1."""
         seed = self._state.seed + 1 if seed is None else seed
         self._battle = OrderedBattle(self.config, "blue", self.mechs, self.opponent, seed)
         self._state = CommandState(episode_id=episode_id, seed=seed)
         return CommandObservation(report=self._battle.words(), instructions=system_text(self._battle.seat, None))
 
     def step(self, action: CommandAction, timeout_s: float | None = None, **kwargs: Any) -> CommandObservation:
-        """Give the orders of a reply, and play until the next report."""
+        """Apply the orders of a reply, and play until the next report."""
         if self._battle is None:
             self.reset()
         battle = self._battle
@@ -87,17 +88,17 @@ class CommandEnvironment(Environment[CommandAction, CommandObservation, CommandS
 
     @property
     def state(self) -> CommandState:
-        """Where the battle stands."""
+        """State of the battle."""
         return self._state
 
 
 def server_app(config: EnvConfig = EnvConfig.small(), sessions: int = 16, **settings: Any) -> Any:
-    """The FastAPI application. Each session has a battle of its own.
+    """Return the FastAPI application. Each session has its own battle.
 
     Args:
-        config: of the battles.
-        sessions: most at a time.
-        settings: of `CommandEnvironment`.
+        config: config of the battles.
+        sessions: maximum number of concurrent sessions.
+        settings: further arguments of `CommandEnvironment`.
     """
     return create_app(
         lambda: CommandEnvironment(config, **settings),

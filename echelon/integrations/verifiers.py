@@ -1,6 +1,6 @@
-"""Commanded battles as an environment of `verifiers` (its `v1`): the battle is the user, the model the commander.
+"""Commanded battles as an environment of `verifiers.v1`: the battle is the user, and the model is the commander.
 
-The package finds a taskset by the name of a module, so that a module of yours exports this one::
+The package finds a taskset by the name of a module, so export this module from your own module::
 
     # echelon_commander.py
     from echelon.integrations.verifiers import *
@@ -30,22 +30,22 @@ __all__ = ["CommanderConfig", "CommanderEnv", "CommanderEnvConfig", "CommanderTa
 
 
 class CommanderConfig(vf.TasksetConfig):
-    """The battles."""
+    """Settings of the battles."""
 
     env: Literal["small", "standard", "large"] = "small"
     mechs: str = MECHS
     opponent: str = MECHS
     style: str = ""
-    """Further instructions of the prompt."""
+    """Additional instructions in the prompt."""
     first_seed: int = 0
-    """Of the first task; the next ones follow."""
+    """Seed of the first task; each next task uses the next seed."""
 
 
 class CommanderData(vf.TaskData):
-    """A battle."""
+    """Data of one battle."""
 
     info: dict[str, Any]
-    """What the battle is made of: `env`, `mechs`, `opponent` and `seed`."""
+    """Arguments of the battle: `env`, `mechs`, `opponent` and `seed`."""
 
 
 class CommanderTask(vf.Task[CommanderData, vf.State, vf.TaskConfig]):
@@ -53,7 +53,7 @@ class CommanderTask(vf.Task[CommanderData, vf.State, vf.TaskConfig]):
 
 
 class CommanderTaskset(vf.Taskset[CommanderTask, CommanderConfig]):
-    """Battles without end, a seed each."""
+    """An infinite set of battles, one seed per battle."""
 
     INFINITE = True
 
@@ -68,19 +68,19 @@ class CommanderTaskset(vf.Taskset[CommanderTask, CommanderConfig]):
 
 
 class CommanderEnvConfig(vf.EnvConfig):
-    """How battles are commanded and rewarded."""
+    """Settings of the rewards."""
 
     commander: vf.AgentConfig = vf.AgentConfig()
     branches: int = 0
-    """If above 0, the reward `whatif` is the mean of `OrderedBattle.advantage` of all replies with so many branches."""
+    """If above 0, the reward `whatif` is the mean of `OrderedBattle.advantage` over replies, with as many branches."""
     whatif_weight: float = 1.0
 
 
 class CommanderEnv(vf.Env[CommanderEnvConfig]):
-    """Rewards: `outcome`, 1 for a win, 0.5 for a draw, 0 for a loss; and `whatif`."""
+    """The environment. Rewards: `outcome` (win 1, draw 0.5, loss 0) and `whatif`."""
 
     async def run(self, task: Any, agents: Any) -> None:
-        """Play one battle, a turn of the model for each report."""
+        """Play one battle, with one turn of the model per report."""
         require(self.config.branches >= 0, "branches", "0 or more", self.config.branches)
         battle = await asyncio.to_thread(battle_of, task.data.info)
         refused, advantages = 0, []
@@ -104,5 +104,5 @@ class CommanderEnv(vf.Env[CommanderEnvConfig]):
 
 
 def battle_of(info: dict[str, Any]) -> OrderedBattle:
-    """The battle of a task."""
+    """Create the battle of a task."""
     return OrderedBattle(ENV_PRESETS[info["env"]](), "blue", info["mechs"], info["opponent"], info["seed"])

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from echelon.command.chat_commander import ChatCommander, command_battles
 from echelon.command.reply import MOST_BYTES, Replies
+from echelon.command.report import WINNERS
 from echelon.command.session import Pace, Session
 from echelon.datasets.dataset import CommandedGame, DatasetWriter
 from echelon.replay.battle import Replay
@@ -317,7 +318,7 @@ class CommandedBattles:
         finally:
             commander.close()
         self.finished_replay()
-        won_by = {winner: port.winners.count(winner) for winner in ("own", "enemy", "nobody")}
+        won_by = {winner: port.winners.count(winner) for winner in WINNERS}
         print(json.dumps({"type": "result", "won_by": won_by, **commander.facts()}, separators=(",", ":")))
 
     def finished_replay(self) -> Replay | None:

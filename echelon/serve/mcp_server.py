@@ -1,4 +1,4 @@
-"""An MCP server at which a language model commands battles: tools to play them, resources for rules and schema."""
+"""An MCP server through which a language model commands battles: tools for playing, resources for rules and schema."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
 MOST_BATTLES = 64
-"""That are kept at a time."""
+"""Maximum number of battles in memory."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class McpBattles:
-    """The battles of a server, by number. The methods are its tools: a client reads their docstrings.
+    """The battles of a server, by number. Its methods are the tools; clients receive their docstrings.
 
     Args:
-        folder: where replays are written; None for none.
+        folder: folder for replays; None disables replays.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -42,7 +42,7 @@ class McpBattles:
 
     @contextmanager
     def _one(self, battle: int) -> Iterator[OrderedBattle]:
-        """A battle, for one caller at a time."""
+        """Lock a battle and yield it."""
         with self._playing:
             known = ", ".join(map(str, self.battles)) or "none: call start_battle"
             require(battle in self.battles, "battle", f"one of {known}", battle)
@@ -66,7 +66,7 @@ class McpBattles:
     ) -> dict[str, Any]:
         """Start a battle. env: small is 5v5 with one pack, standard 10v10 with two. mechs plays your mechs and opponent
         the enemy's: heuristic:easy, heuristic:normal, heuristic:hard or trained:quick. period: decisions of 0.25 s
-        between two reports. Returns the number of the battle and how it begins."""
+        between two reports. Returns the number of the battle and its first message."""
         config = ENV_PRESETS[env]()
         config = dataclasses.replace(config, command=dataclasses.replace(config.command, period=period))
         with self._playing:
@@ -75,47 +75,48 @@ class McpBattles:
         return {"battle": number, "packs": played.seat.packs, "report": played.words()}
 
     def report(self, battle: int, form: Literal["words", "numbers"] = "words") -> dict[str, Any]:
-        """Report how a battle stands, in words or in numbers."""
+        """Report the current state of a battle, in words or in numbers."""
         with self._one(battle) as played:
             return {"report": played.words() if form == "words" else played.report()}
 
     def order(self, battle: int, orders: list[dict[str, Any]]) -> dict[str, Any]:
-        """Give orders in the step to come, such as [{"pack": 0, "kind": "move", "place": [20, 20]}]; see the resource
-        echelon://schema. Returns a line for each order that was refused."""
+        """Give orders for the next step, such as [{"pack": 0, "kind": "move", "place": [20, 20]}]; see the resource
+        echelon://schema. Returns one error line for each refused order."""
         with self._one(battle) as played:
             return {"refused": played.order(orders)}
 
     def step(self, battle: int, steps: int = 1) -> dict[str, Any]:
-        """Play on for so many steps, at most to the end of the battle. Returns who won, own, enemy or nobody, or null
-        and the next report."""
+        """Play a number of steps, at most until the battle ends. Returns won_by: own, enemy, or a third value for a
+        draw; null while the battle runs, with the next report."""
         with self._one(battle) as played:
             played.step(steps)
             return {"won_by": played.winner, "report": None if played.winner else played.words()}
 
     def whatif(self, battle: int, orders: list[dict[str, Any]] | None = None, branches: int = 16) -> dict[str, Any]:
-        """Estimate how often you win from here, by playing copies of the battle to their end: with these orders given
-        now and none later. The battle itself does not change. Returns value with low and high, its 95 % interval."""
+        """Estimate your win rate from the current state by playing copies of the battle to the end, with these orders
+        now and none later. The battle itself does not change. Returns value, the win rate, and its 95 % interval, low
+        and high."""
         with self._one(battle) as played:
             return played.whatif(orders or [], branches)
 
     def fork(self, battle: int) -> dict[str, Any]:
-        """Copy a battle as it stands, to play the copy otherwise. Returns the number of the copy."""
+        """Copy a battle in its current state, to try other orders. Returns the number of the copy."""
         with self._one(battle) as played:
             return {"battle": self._add(played.fork())}
 
     def export_replay(self, battle: int) -> dict[str, Any]:
-        """Write a battle that has ended as a replay. Returns its path, for echelon-arena watch."""
+        """Write a replay of a finished battle. Returns its path, for echelon-arena watch."""
         with self._one(battle) as played:
-            require(self.folder is not None, "--replays", "given to the server for replays", None)
-            require(played.winner is not None, "battle", "one that has ended, for a replay", "one in progress")
+            require(self.folder is not None, "--replays", "a folder, set when the server starts", None)
+            require(played.winner is not None, "battle", "a finished battle", "one in progress")
             assert self.folder is not None
-            # The name holds nothing that the client wrote.
+            # The file name contains no text from the client.
             path = self.folder / f"battle_{battle}.echelon"
             played.save_replay(path)
             return {"path": str(path)}
 
     def end_battle(self, battle: int) -> dict[str, Any]:
-        """Forget a battle."""
+        """Delete a battle."""
         with self._one(battle):
             del self.battles[battle]
             return {"battles": list(self.battles)}
@@ -125,13 +126,13 @@ TOOLS = ("start_battle", "report", "order", "step", "whatif", "fork", "export_re
 
 
 def mcp_server(folder: Path | None = None) -> MCPServer:
-    """The server; `run` of it serves stdin and stdout.
+    """Return the server; its method `run` serves stdin and stdout.
 
     Args:
-        folder: where replays are written; None for none.
+        folder: folder for replays; None disables replays.
 
     Raises:
-        ModuleNotFoundError: the package `mcp` is missing.
+        ModuleNotFoundError: if the package `mcp` is missing.
     """
     try:
         from mcp.server import MCPServer
@@ -141,7 +142,7 @@ def mcp_server(folder: Path | None = None) -> MCPServer:
         raise ModuleNotFoundError(message, name=error.name) from None
 
     def anticipated(tool: Function) -> Function:
-        """A tool whose refusals reach the client as their one line."""
+        """Wrap a tool so that the client receives an expected error as one line."""
 
         @functools.wraps(tool)
         def called(**arguments: Any) -> Any:
@@ -164,7 +165,7 @@ def mcp_server(folder: Path | None = None) -> MCPServer:
 
 
 def rules_text() -> str:
-    """The rules that a commander needs."""
+    """Return the rules that a commander needs."""
     lines = [INSTRUCTIONS]
     for name, preset in ENV_PRESETS.items():
         config = preset()
@@ -177,7 +178,7 @@ def rules_text() -> str:
 
 
 def schema_text(packs: str) -> str:
-    """JSON schema of the orders to so many packs; the enemies are those that a report names."""
+    """Return the JSON schema of orders to the given number of packs; reports list the names of the enemies."""
     from echelon.command.pack_policy import Seat
 
     require(packs.isascii() and packs.isdigit() and 1 <= len(packs) <= 2, "packs", "a number from 1 to 99", packs)

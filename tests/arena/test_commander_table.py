@@ -76,7 +76,7 @@ def test_scripts_of_orders_differ_and_repeat():
 
 
 def test_commanders_of_a_table_are_different():
-    with pytest.raises(ConfigError, match="commanders must be different ones"):
+    with pytest.raises(ConfigError, match="commanders must be unique names"):
         commander_table(["orders:hold", "orders:hold/heuristic:hard"], CONFIG, 1, 0, CPU)
     with pytest.raises(ConfigError, match="commanders must be two or more"):
         commander_table(["orders:hold"], CONFIG, 1, 0, CPU)

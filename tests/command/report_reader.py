@@ -1,4 +1,4 @@
-"""A reader of reports in words: it sees the text alone and answers questions about the battle."""
+"""A reader that answers questions about a battle from the report in words alone."""
 
 import math
 import re
@@ -15,21 +15,21 @@ QUESTIONS = {
     "to win": "How long must a team hold it to win?",
     "control": "Who stands in the zone?",
     "alive": "How many of my mechs live?",
-    "weakest": "Which hit points has my most hurt mech left?",
+    "weakest": "What is the lowest hit-point fraction of my mechs?",
     "under fire": "Which of my mechs are under fire?",
     "hulls": "What hull has each of my mechs?",
     "packs": "Where is each pack?",
     "lost": "Which packs are lost?",
     "nearest pack": "How far is the pack nearest to the zone from its middle?",
-    "orders": "What was each pack told to do, and where or against whom?",
+    "orders": "What is the last order of each pack, with its position or target?",
     "fire": "When may each pack fire?",
     "ages": "How old is each order?",
-    "late": "Which packs have an order that not all of their mechs have heard?",
+    "late": "Which packs have an order that has not reached all of their mechs?",
     "enemies": "Which enemies are known, and where?",
     "nearest enemy": "How far is the nearest known enemy from each pack?",
     "enemy hulls": "How many heavy enemies are known?",
 }
-"""Kinds of questions, written before the reader."""
+"""Questions by kind. They were written before the reader."""
 NUMBER = r"-?[\d.]+"
 PLACE = rf"\(({NUMBER}), ({NUMBER})\)"
 MECH = re.compile(r"(\w+_\d+) \((\w+), (\d+)% hp(, under fire)?\)")
@@ -48,7 +48,7 @@ CONTROL = {
 
 
 def answers_of(words):
-    """An answer to each of `QUESTIONS`, from the words alone."""
+    """Return an answer to each of `QUESTIONS`, from the words alone."""
     head, zone, *lines = words.splitlines()
     *pack_lines, enemy_line = lines
     side, east, north = re.search(rf"You command (\w+) on a map of ({NUMBER}) by ({NUMBER})", head).groups()
@@ -102,5 +102,5 @@ def place(x, y):
 
 
 def nearest(where, enemies):
-    """Distance of the nearest enemy."""
+    """Return the distance of the nearest enemy."""
     return round(min(math.dist(where, enemy[1:]) for enemy in enemies.values()), 1)

@@ -1,4 +1,4 @@
-"""A language model commands: prompts, calls, faults of servers, the record, late replies, the key."""
+"""A language model as commander: prompts, calls, server faults, the record of calls, late replies, the API key."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ def settings(server, **how):
 
 
 def commanded(server, battles=1, episode_s=4.0, path=None, port=None, is_recorded=False, **how):
-    """The commander of battles that it has commanded to their end, and their port."""
+    """Command battles to their end; return the commander and the port."""
     chosen = settings(server, **how)
     port = port or small_port(episode_s, battles=battles, period=4)
     commander = ChatCommander(chosen, Calls(path, chosen), is_recorded)
@@ -42,7 +42,7 @@ def commanded(server, battles=1, episode_s=4.0, path=None, port=None, is_recorde
     return commander, port
 
 
-def test_orders_of_a_model_reach_the_packs():
+def test_model_orders_reach_packs():
     seen = []
     with chat_server(holds_then_fights) as server:
         port = small_port(3.0, period=4)
@@ -76,14 +76,14 @@ def test_prompt_has_instructions_history_and_refused_orders():
     assert schema["pack"]["maximum"] == 0 and schema["target"]["enum"] == [f"red_{n}" for n in range(5)]
 
 
-def test_report_as_json_has_no_place_in_a_batch():
+def test_json_report_omits_batch_index():
     with chat_server(lambda request: "{}") as server:
         commanded(server, report="json", history=0, episode_s=1.0)
     report = json.loads(told(server.requests[0]).splitlines()[0])
     assert report["team"] == "blue" and "battle" not in report
 
 
-def test_schema_that_a_server_refuses_is_left_out_from_then_on():
+def test_rejected_schema_is_omitted_from_later_requests():
     def reply(request):
         return Raw(b'{"error": "no response_format"}', 400) if "response_format" in request else "{}"
 
@@ -116,7 +116,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fallback", ["hold"])
 @pytest.mark.parametrize("name", FAULTS)
-def test_fallback_plays_after_a_fault(name, fallback, caplog):
+def test_fallback_order_is_used_after_fault(name, fallback, caplog):
     reply, fault = FAULTS[name]
     with chat_server(reply) as server, caplog.at_level(logging.WARNING, "echelon"):
         commander, port = commanded(server, fallback=fallback, episode_s=2.0)
@@ -127,14 +127,14 @@ def test_fallback_plays_after_a_fault(name, fallback, caplog):
     assert len(lines) == 1 and lines[0].startswith(f"stand-in: {fault}: ") and "\n" not in lines[0]
 
 
-def test_server_that_hangs_is_given_up():
+def test_hanging_server_times_out():
     with chat_server(lambda request: (server.stopped.wait(30) and "{}") or "{}") as server:
         commander, port = commanded(server, timeout_s=0.3, episode_s=2.0)
         server.stopped.set()
     assert port.ended == [True] and commander.summary()["faults"] == {"timeout": 2}
 
 
-def test_server_that_is_not_there_is_a_fault_of_connection():
+def test_missing_server_counts_as_connection_fault():
     with chat_server(nonsense) as server:
         chosen = settings(server, timeout_s=5.0)
     commander = ChatCommander(chosen, Calls(None, chosen))
@@ -154,7 +154,7 @@ def test_call_is_retried_with_backoff():
 
 @pytest.fixture
 def half_a_second(monkeypatch):
-    """Every call takes 0.5 s, as the client measures it."""
+    """Let the client measure 0.5 s for every call."""
     timed = ChatClient._timed
 
     async def fixed(self, *args):
@@ -163,7 +163,7 @@ def half_a_second(monkeypatch):
     monkeypatch.setattr(ChatClient, "_timed", fixed)
 
 
-def test_late_reply_is_given_decisions_later_and_counts_as_late(half_a_second):
+def test_late_reply_takes_effect_decisions_later_and_counts_as_late(half_a_second):
     given = []
     with chat_server(holds_then_fights) as server:
         port = small_port(5.0, period=4)
@@ -171,13 +171,13 @@ def test_late_reply_is_given_decisions_later_and_counts_as_late(half_a_second):
         port.order = lambda orders: given.append([one["kind"] for one in orders]) or order(orders)
         commander, _ = commanded(server, port=port, deadline_s=0.4)
     assert given == [[], ["hold"], [], ["hold"], []]
-    # Asked at 0, 2 and 4 s: who still thinks about a report is not asked about the next one.
+    # Prompts are sent at 0, 2 and 4 s; while a reply is pending, the next report sends no prompt.
     assert [time_of(request) for request in server.requests] == [0.0, 2.0, 4.0]
     assert (commander.summary()["given"], commander.summary()["late"]) == (2, 2)
 
 
-def test_late_orders_wait_for_the_delay_of_orders_too(half_a_second):
-    """An order is on its way for `CommandConfig.delay_s` from when it is given."""
+def test_late_orders_add_order_delay(half_a_second):
+    """An order arrives `CommandConfig.delay_s` after it takes effect."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     rules = dataclasses.replace(config.rules, max_episode_s=4.0)
     command = CommandConfig(enabled=True, period=4, delay_s=1.0)
@@ -188,12 +188,12 @@ def test_late_orders_wait_for_the_delay_of_orders_too(half_a_second):
     port.step = lambda: (step(), told.append(port.reports()[0]["packs"][0]))[0]
     with chat_server(holds_then_fights) as server:
         commanded(server, port=port, deadline_s=0.4)
-    # Asked at 0 s, given at 1 s, heard at 2 s.
+    # Prompt at 0 s, order at 1 s, arrival at 2 s.
     assert told[0]["order"] is None and told[1]["order"]["kind"] == "hold"
     assert [any(mech["heard"] for mech in pack["mechs"]) for pack in told[:3]] == [False, False, True]
 
 
-def test_many_battles_are_asked_side_by_side():
+def test_prompts_of_many_battles_are_concurrent():
     config = dataclasses.replace(EnvConfig.small(), map_pool=16)
     port = small_port(2.0, period=4, config=config, battles=16)
     with chat_server(slowly(0.2)) as server:
@@ -218,7 +218,7 @@ def test_record_resumes_and_replays_without_the_server(tmp_path):
     assert final(port) == hashes and replayed.summary()["asked"] == 0
     assert replayed.summary()["given"] == first.summary()["given"] == 4
 
-    # A killed match: two calls are recorded, and a half line.
+    # A killed match leaves two recorded calls and an incomplete line.
     path.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40])
     replies = iter(texts[2:])
     with chat_server(lambda request: next(replies)) as again:
@@ -232,7 +232,7 @@ def test_record_resumes_and_replays_without_the_server(tmp_path):
 
 
 def final(port):
-    """What the first battles ended as."""
+    """Return the final result of the first battles."""
     return port.winners, port.view.env.state.mechs.pos.tolist(), port.view.env.state.orders_sent.tolist()
 
 
@@ -249,7 +249,7 @@ def test_record_of_another_model_is_refused(tmp_path):
         Calls(path, settings(server))
 
 
-def test_api_key_is_sent_and_is_nowhere_else(tmp_path, monkeypatch, caplog, capsys):
+def test_api_key_is_sent_but_never_stored_or_printed(tmp_path, monkeypatch, caplog, capsys):
     monkeypatch.setenv("ECHELON_TEST_API_KEY", KEY)
 
     def reply(request):
@@ -273,7 +273,7 @@ def test_api_key_is_sent_and_is_nowhere_else(tmp_path, monkeypatch, caplog, caps
     assert all(KEY not in json.dumps(request) for request in server.requests)
 
 
-def test_key_is_not_shown_by_an_error(monkeypatch):
+def test_error_hides_api_key(monkeypatch):
     with pytest.raises(ConfigError) as raised:
         ModelSettings(api_key_env=KEY)
     assert KEY not in str(raised.value) and "not the key itself" in str(raised.value)
@@ -295,13 +295,13 @@ def test_key_is_not_shown_by_an_error(monkeypatch):
         ({"fallback": "flee"}, "ModelSettings.fallback must be one of 'free', 'hold'"),
     ],
 )
-def test_settings_are_checked(fields, message):
+def test_invalid_model_settings_are_refused(fields, message):
     with pytest.raises(ConfigError, match=message) as raised:
         settings_of(fields)
     assert "secret" not in str(raised.value)
 
 
-def test_prompt_hash_depends_on_style_and_form_alone():
+def test_prompt_hash_depends_only_on_style_and_format():
     one = ModelSettings(model="a")
     assert prompt_hash(one) == prompt_hash(dataclasses.replace(one, model="b", retries=5))
     others = ({"style": "x"}, {"report": "json"}, {"history": 1})
@@ -309,8 +309,8 @@ def test_prompt_hash_depends_on_style_and_form_alone():
     assert key_of([{"role": "user", "content": "a"}]) != key_of([{"role": "user", "content": "b"}])
 
 
-def test_schema_accepts_what_the_port_accepts():
-    """Every value that the schema's limits name is an order."""
+def test_reply_schema_matches_port_checks():
+    """The port accepts every value at the limits of the schema."""
     order = reply_schema(SEAT)["properties"]["orders"]["items"]["properties"]
     for kind in order["kind"]["enum"]:
         place = {"place": [0, 40]} if kind in ("move", "defend", "screen", "attack") else {}
@@ -336,14 +336,14 @@ PIECES = (
 
 
 @pytest.mark.long
-def test_2000_random_replies_end_no_battle():
+def test_random_replies_never_end_a_battle():
     chance = random.Random(5)
 
     def reply(request):
         text = "".join(chance.choice(PIECES) for _ in range(chance.randrange(1, 12)))
         return Raw(completion(text))
 
-    # Equal prompts are asked once: battles on many maps are told apart from the first report on.
+    # Equal prompts are sent once; on different maps the prompts differ from the first report on.
     config = dataclasses.replace(EnvConfig.small(), map_pool=64)
     port = small_port(32.0, period=1, config=config, battles=40)
     with chat_server(reply) as server:

@@ -1,4 +1,4 @@
-"""One mech that somebody drives: it does what it is told, the others do what they did, and it is let go in time."""
+"""Manual control of one mech: it follows the message, other mechs follow their policy, and control ends in time."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from echelon.runtime.errors import ConfigError
 
 
 def played(port, decisions: int) -> list:
-    """What was done in some decisions, as `EchelonEnv.step` returns it."""
+    """Return the results of `EchelonEnv.step` over some decisions."""
     kept = []
     port.view.on_decision = kept.append
     for _ in range(decisions):
@@ -22,7 +22,7 @@ def played(port, decisions: int) -> list:
     return kept
 
 
-def test_the_mech_does_what_is_said_and_the_others_what_they_did():
+def test_driven_mech_follows_message_and_others_keep_policy_actions():
     plain, driven = small_port(60.0), small_port(60.0)
     driven.drive({"mech": "blue_2", "ahead": 1, "turn": -0.5, "fire": ["primary", "special"], "vent": True})
     usual, (first, *rest) = played(plain, 3), played(driven, 3)
@@ -42,11 +42,11 @@ def test_the_mech_does_what_is_said_and_the_others_what_they_did():
 
 
 @pytest.mark.parametrize("angle", [0.0, 2.0, -2.9])
-def test_it_turns_to_face_a_place(angle):
+def test_driven_mech_turns_to_face_position(angle):
     port = small_port(60.0)
     for _ in range(12):
         x, y = port.view.env.state.mechs.pos[0, 1, :2].tolist()
-        # From where it stands, towards the wall if need be.
+        # From its current position, even toward the wall.
         ahead = min(max(x + 5 * math.cos(angle), 0), 40), min(max(y + 5 * math.sin(angle), 0), 40)
         port.drive({"mech": "blue_1", "face": ahead})
         port.step()
@@ -56,7 +56,7 @@ def test_it_turns_to_face_a_place(angle):
     assert abs((turned["facing_deg"] - wanted + 180) % 360 - 180) < 3
 
 
-def test_it_walks_where_it_faces():
+def test_driven_mech_walks_in_facing_direction():
     port = small_port(60.0)
     yaw, before = float(port.view.env.state.mechs.yaw[0, 3]), port.view.env.state.mechs.pos[0, 3, :2].clone()
     port.drive({"mech": "blue_3", "ahead": 1})
@@ -67,7 +67,7 @@ def test_it_walks_where_it_faces():
     assert ahead > 1 and ahead > 0.9 * gone.norm()
 
 
-def test_it_aims_at_whom_it_is_told():
+def test_driven_mech_aims_at_named_target():
     port = small_port(60.0)
     for _ in range(200):
         slots = port.view.env.state.focus_slots[0, 0].tolist()
@@ -101,7 +101,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_driven_is_refused_in_one_line(name):
+def test_invalid_drive_message_is_refused_in_one_line(name):
     said, error = REFUSED[name]
     port = small_port(60.0)
     port.drive({"mech": "blue_4"})
@@ -110,7 +110,7 @@ def test_what_cannot_be_driven_is_refused_in_one_line(name):
     assert "\n" not in str(refused.value) and port.stick.mech == "blue_4"
 
 
-def test_a_mech_that_is_lost_is_let_go():
+def test_death_of_driven_mech_ends_manual_control():
     port = small_port(60.0)
     port.drive({"mech": "blue_2"})
     env = port.view.env
@@ -118,11 +118,11 @@ def test_a_mech_that_is_lost_is_let_go():
     hp[0, 2] = 0.0
     env.state = env.state.replace(mechs=env.state.mechs.replace(hp=hp))
     assert port.driven() is None and port.stick is None
-    with pytest.raises(ConfigError, match=r"drive.mech must be one that lives, got 'blue_2'"):
+    with pytest.raises(ConfigError, match=r"drive.mech must be a mech that is alive, got 'blue_2'"):
         port.drive({"mech": "blue_2"})
 
 
-def test_the_end_of_a_battle_lets_go():
+def test_end_of_battle_ends_manual_control():
     port = small_port(0.5)
     port.drive({"mech": "blue_2"})
     port.step()
@@ -131,7 +131,7 @@ def test_the_end_of_a_battle_lets_go():
     assert port.ended == [True] and port.driven() is None
 
 
-def test_a_conversation_tells_who_is_driven():
+def test_session_report_names_driven_mech():
     session = Session(small_port(60.0))
     assert "driven" not in session.report()
     assert session.receive('{"drive": {"mech": "blue_1", "ahead": 1}, "orders": [{"kind": "hold"}]}') is None
@@ -143,7 +143,7 @@ def test_a_conversation_tells_who_is_driven():
     assert "driven" not in session.report()
 
 
-def test_red_is_driven_too():
+def test_red_mech_can_be_driven():
     config = dataclasses.replace(small_port(60.0).view.config)
     port = small_port(60.0, config=config, side="red")
     port.drive({"mech": "red_4", "left": 1})

@@ -1,4 +1,4 @@
-"""Commanding by data: reports in numbers and words, orders that are checked, a conversation in lines of JSON."""
+"""The command port: reports in numbers and words, checked orders, a session of JSON lines."""
 
 import dataclasses
 import io
@@ -27,7 +27,7 @@ def port(battles: int = 1, config: EnvConfig = CONFIG, side: str = "blue", **set
     return CommandPort(echelon.commanders(config, num_envs=battles, device="cpu", seed=3, side=side, **settings))
 
 
-def test_a_report_tells_the_battle_as_it_is():
+def test_report_matches_battle_state():
     commanded = port(2, side="both")
     commanded.order([{"battle": 1, "kind": "move", "place": [20, 30], "urgency": 1}])
     commanded.step()
@@ -46,7 +46,7 @@ def test_a_report_tells_the_battle_as_it_is():
     assert json.loads(json.dumps(report)) == report
 
 
-def test_a_report_in_words_says_the_same():
+def test_report_in_words_matches_numbers():
     commanded = port()
     words = commanded.words(commanded.reports()[0])
     assert words.startswith("You command blue on a map of 40 by 40 metres") and "without orders" in words
@@ -69,7 +69,7 @@ REFUSED = {
     "huge": ({"kind": "move", "place": [10**400, 1]}, "order.place.x must be a number in 0..40"),
     "a friend": ({"kind": "attack", "target": "blue_1"}, "order.target must be one of red_0, red_1"),
     "a list as target": ({"kind": "attack", "target": ["red_1"]}, "order.target must be one of red_0, red_1"),
-    "aimless": ({"kind": "hold", "target": "red_1"}, "order.target must be absent but in an attack"),
+    "aimless": ({"kind": "hold", "target": "red_1"}, "order.target must be absent unless kind is attack"),
     "another pack": ({"kind": "hold", "pack": 1}, "order.pack must be 0..0, got 1"),
     "true pack": ({"kind": "hold", "pack": True}, "order.pack must be 0..0, got True"),
     "another battle": ({"kind": "hold", "battle": 2}, "order.battle must be 0..0, got 2"),
@@ -85,7 +85,7 @@ def one_battle():
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_wrong_order_is_refused_in_one_line_and_the_others_are_given(one_battle, name):
+def test_invalid_order_is_refused_and_other_orders_apply(one_battle, name):
     order, words = REFUSED[name]
     one_battle.action.zero_()
     (line,) = one_battle.order([order, {"kind": "hold"}])
@@ -95,8 +95,8 @@ def test_a_wrong_order_is_refused_in_one_line_and_the_others_are_given(one_battl
     assert one_battle.action[0, 0, OrderKind.HOLD] == 1
 
 
-def test_a_thousand_fuzzed_lines_end_no_battle(one_battle):
-    """Lines of random bytes, of JSON of the wrong form, and right ones that were damaged."""
+def test_fuzzed_lines_never_end_a_battle(one_battle):
+    """Lines of random bytes, of JSON with the wrong structure, and damaged valid lines."""
     draw, session = random.Random(4), Session(one_battle)
     right = json.dumps({"orders": [{"pack": 0, "kind": "move", "place": [3, 4], "fire": "hold"}], "number": 0})
     values = [None, True, -1, 1e999, "x", [], {}, {"orders": [{"kind": []}]}, [[[]]], {"orders": {"kind": "hold"}}]
@@ -118,7 +118,7 @@ def test_a_thousand_fuzzed_lines_end_no_battle(one_battle):
     assert session.receive(b" " * (MOST_BYTES + 1))["errors"][0].startswith("a line must be at most 1,048,576 bytes")
 
 
-def test_an_order_that_answers_an_earlier_report_counts_as_late(one_battle):
+def test_order_for_earlier_report_counts_as_late(one_battle):
     session = Session(one_battle)
     session.report(), session.report()
     assert session.receive('{"orders": [{"kind": "hold"}], "number": 1}') is None
@@ -127,7 +127,7 @@ def test_an_order_that_answers_an_earlier_report_counts_as_late(one_battle):
     assert session.receive('{"number": 9}')["errors"] == ["number must be 0..3, that of a report, got 9"]
 
 
-def test_lines_too_long_are_cut_and_the_next_one_is_whole():
+def test_long_line_is_truncated_and_next_line_is_complete():
     stream = io.BytesIO(b"x" * (3 * MOST_BYTES) + b"\n{}\nlast")
     lines = lines_of(stream.read)
     first = lines.get(timeout=STUCK_S)
@@ -135,7 +135,7 @@ def test_lines_too_long_are_cut_and_the_next_one_is_whole():
     assert [lines.get(timeout=STUCK_S) for _ in range(3)] == [b"{}", b"last", None]
 
 
-def test_the_clocks_wait_for_a_line_or_for_nobody():
+def test_step_clock_waits_for_line_and_other_clocks_do_not():
     lines: queue.Queue[bytes | None] = queue.Queue()
     assert list(waiting(lines, "fast", None)) == [] == list(waiting(lines, "real", Pace(0.0)))
     for line in (b"1", b"2", None):
@@ -144,7 +144,7 @@ def test_the_clocks_wait_for_a_line_or_for_nobody():
     assert list(waiting(lines, "fast", None)) == [b"2"]
 
 
-def test_whoever_goes_before_the_end_is_told_how_far_the_battles_were():
+def test_early_end_of_stdin_error_names_progress():
     said, lines = [], queue.Queue()
     lines.put(b"{}")
     lines.put(None)
@@ -177,7 +177,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_script_of_30_lines_commands_over_stdio(tmp_path):
+def test_script_commands_over_stdio(tmp_path):
     script, rules = tmp_path / "commander.py", ["--env", "small", "--battles", "2", "--seed", "4"]
     script.write_text(COMMANDER)
     pipe = subprocess.PIPE

@@ -1,4 +1,4 @@
-"""Replies as language models write them, in Python, over a conversation and over lines of stdin."""
+"""Replies in the styles of language models, through the port, a session and lines of stdin."""
 
 import json
 import queue
@@ -63,7 +63,7 @@ def kinds_given(port) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_reply_of_a_model_gives_its_orders_in_python_and_over_a_conversation(port, name):
+def test_model_reply_is_parsed_by_port_and_session(port, name):
     for read in (port.reply, Session(port).receive):
         assert not read(READ[name])
         given = kinds_given(port)
@@ -71,12 +71,12 @@ def test_reply_of_a_model_gives_its_orders_in_python_and_over_a_conversation(por
 
 
 @pytest.mark.parametrize("text", NOTHING)
-def test_reply_without_orders_gives_none(port, text):
+def test_reply_without_orders_applies_no_order(port, text):
     assert port.reply(text) == [] and Session(port).receive(text) is None and kinds_given(port).sum() == 0
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_unclear_reply_is_refused_in_one_line_and_gives_nothing(port, name):
+def test_ambiguous_reply_is_refused_and_applies_no_order(port, name):
     text, words = REFUSED[name]
     (line,) = port.reply(text)
     (same,) = Session(port).receive(text)["errors"]
@@ -87,8 +87,8 @@ def test_unclear_reply_is_refused_in_one_line_and_gives_nothing(port, name):
 @pytest.mark.parametrize(
     "text", [HOLD[:-1] + ', "thought": "They are near.", "plan": [1]}', f'{{"reason": "", {HOLD[1:]}']
 )
-def test_unknown_fields_beside_orders_are_refused_in_one_line_and_the_orders_given(port, text):
-    """Models add their reasons to the object."""
+def test_unknown_fields_are_refused_and_orders_apply(port, text):
+    """Models often add their reasons as a field."""
     (line,) = port.reply(text)
     assert line.startswith("the reply must be an object of orders, drive, got ['") and "left out" in line
     assert kinds_given(port)[OrderKind.HOLD] == 1
@@ -97,19 +97,19 @@ def test_unknown_fields_beside_orders_are_refused_in_one_line_and_the_orders_giv
     assert kinds_given(port)[OrderKind.HOLD] == 1
 
 
-def test_reply_of_no_text_is_refused(port):
+def test_reply_of_wrong_type_is_refused(port):
     assert port.reply(None) == ["the reply must be a text, got None"]
 
 
-def test_reply_drives_a_mech(port):
+def test_reply_can_drive_a_mech(port):
     assert port.reply('Forward! {"drive": {"mech": "blue_1", "ahead": 1}}') == []
     assert port.driven()["mech"] == "blue_1"
     assert port.reply('{"drive": {"mech": "blue_9"}}')[0].startswith("drive.mech must be one of blue_0")
     assert port.reply('{"drive": null}') == [] and port.driven() is None
 
 
-def test_hostile_replies_are_read_in_linear_time():
-    """A reader that tries each bracket anew takes minutes for each of these."""
+def test_hostile_replies_parse_in_linear_time():
+    """A parser that restarts at each bracket would need minutes for each of these replies."""
     for unit in ("<think>", "[ ", "{ ", '{"a": ', "```", "{}", '{"a":1} ', "[0] "):
         text, begin_s = unit * (MOST_BYTES // 4 // len(unit)), time.process_time()
         try:
@@ -145,7 +145,7 @@ def test_reply_of_several_lines_is_one_reply(name):
         )
 
 
-def test_text_without_json_is_a_reply_when_no_line_follows():
+def test_text_without_json_is_a_reply_after_timeout():
     clock, lines = [0.0], queue.Queue()
     replies = Replies(lines, 1.0, lambda: clock[0])
     lines.put(b"I would")
@@ -163,7 +163,7 @@ def test_text_without_json_is_a_reply_when_no_line_follows():
     assert Replies(lines, 0.01).get(STUCK_S) == b"I would hold."
 
 
-def test_text_after_a_report_is_no_rest_of_an_earlier_reply():
+def test_text_after_report_starts_a_new_reply():
     replies = joined("{}", "That is all.")
     assert replies.get(STUCK_S) == b"{}"
     replies.report_follows()
@@ -173,20 +173,20 @@ def test_text_after_a_report_is_no_rest_of_an_earlier_reply():
     assert replies.get(STUCK_S) == b"I would hold."
 
 
-def test_reply_of_too_many_lines_or_bytes_is_cut():
+def test_oversized_reply_is_split():
     replies = all_of(joined(*["x"] * (MOST_LINES + 5), "{}"))
     assert [len(reply) for reply in replies] == [2 * MOST_LINES - 1, 2]
     replies = all_of(joined(*["y" * 100_000] * 12, "{}"))
     assert [len(reply) for reply in replies] == [11 * 100_001 - 1, 2]
 
 
-def test_reply_after_one_that_was_cut_short_is_read():
+def test_reply_after_truncated_reply_is_parsed():
     replies = all_of(joined('{"orders": [', HOLD, HOLD, "{}"))
     assert replies == [f'{{"orders": [\n{HOLD}'.encode(), HOLD.encode(), b"{}"]
 
 
-def test_reply_of_n_lines_makes_no_later_answer_late():
-    """Before, each line was an answer: a reply of n lines made all later answers n - 1 reports late."""
+def test_reply_of_several_lines_delays_no_later_reply():
+    """If each line counted as a reply, n lines would make all later replies n - 1 reports late."""
     port, lines, said = small_port(2.0), queue.Queue(), []
     replies = Replies(lines)
 
@@ -208,8 +208,8 @@ def test_reply_of_n_lines_makes_no_later_answer_late():
     assert said[-1]["orders"] == {"given": 8, "late": 0, "refused": 0}
 
 
-def test_no_reply_ends_a_battle(port):
-    """Damaged replies over lines of stdin: each is read or refused."""
+def test_damaged_replies_never_end_a_battle(port):
+    """Damaged replies over lines of stdin are parsed or refused."""
     draw, session = random.Random(7), Session(port)
     text = b""
     for _ in range(2000):
@@ -223,7 +223,7 @@ def test_no_reply_ends_a_battle(port):
     assert session.accepted > 100 and session.refused > 100 and not any(port.ended)
 
 
-def test_documented_loop_goes_on_whatever_the_model_replies():
+def test_documented_loop_handles_every_model_reply():
     page = (Path(__file__).parents[2] / "docs" / "COMMAND.md").read_text()
     begin, *_, loop = (block.split("```")[0] for block in page.split("```python\n")[1:])
     loop = loop.replace("port = CommandPort(", "language_model = replies\nport = CommandPort(")

@@ -1,4 +1,4 @@
-"""A report in words is enough: a reader of the text alone answers 24 kinds of questions as the numbers do."""
+"""A report in words is complete: 24 kinds of questions have the same answers from the text as from the numbers."""
 
 import dataclasses
 import math
@@ -14,12 +14,12 @@ from echelon.command.report import in_words
 from echelon.command.scripted_orders import chance
 
 LONGEST = 2800
-"""Letters of a report of 10v10."""
+"""Maximum number of characters of a 10v10 report."""
 AT_PLACE = ("move", "attack", "defend", "screen")
 
 
 def truth_of(report):
-    """The answers by the numbers of a report."""
+    """Return the answers from the numbers of a report."""
     packs = [pack for pack in report["packs"] if pack["alive"]]
     mechs = [mech for pack in packs for mech in pack["mechs"]]
     orders = {pack["pack"]: pack["order"] for pack in packs if pack["order"]}
@@ -63,7 +63,7 @@ def truth_of(report):
 
 
 def played(config, battles, steps):
-    """Reports of battles in which packs get random orders every second time, which take longer than a report does."""
+    """Return reports of battles with random orders at every second report; orders arrive after the next report."""
     command = CommandConfig(enabled=True, period=10, delay_s=3.0)
     config = dataclasses.replace(config, map_pool=4, command=command)
     port = CommandPort(echelon.commanders(config, num_envs=battles, device="cpu", seed=7))
@@ -85,15 +85,15 @@ def reports():
     return played(small, 10, 10) + played(EnvConfig.standard(), 10, 10)
 
 
-def test_a_reader_of_the_words_answers_as_the_numbers_do(reports):
+def test_answers_from_words_match_numbers(reports):
     assert len(reports) == 200 and len(QUESTIONS) >= 20
     for report in reports:
         answers, truth = answers_of(in_words(report)), truth_of(report)
         assert list(answers) == list(QUESTIONS) and answers == truth
 
 
-def test_the_reports_hold_what_the_questions_are_about(reports):
-    """None of the questions has the same answer in all reports."""
+def test_sampled_reports_cover_all_questions(reports):
+    """No question has the same answer in all reports."""
     truths = [truth_of(report) for report in reports]
     constant = [kind for kind in QUESTIONS if len({str(truth[kind]) for truth in truths}) == 1]
     assert constant == []
@@ -102,6 +102,6 @@ def test_the_reports_hold_what_the_questions_are_about(reports):
     assert {order[0] for truth in truths for order in truth["orders"].values()} >= {"move", "attack", "defend", "hold"}
 
 
-def test_a_report_of_10v10_is_short(reports):
+def test_report_in_words_has_bounded_length(reports):
     lengths = [len(in_words(report)) for report in reports if report["map"][0] > 40]
     assert len(lengths) == 100 and max(lengths) <= LONGEST

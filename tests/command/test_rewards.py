@@ -1,4 +1,4 @@
-"""What following an order is paid."""
+"""The reward for following orders."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ CONFIG = dataclasses.replace(
 )
 
 
-def test_a_mech_is_paid_for_coming_nearer_to_where_it_was_sent_and_for_being_there():
+def test_following_rewards_approach_and_arrival():
     one = scene(CONFIG).place(0, 10, 10).place(1, 29, 10).place(2, 30, 30)
     sent = one.state.orders_heard.clone()
     sent[:, :2, OrderField.KIND], sent[:, :2, OrderField.ISSUED] = float(OrderKind.MOVE), 0.0
@@ -29,7 +29,7 @@ def test_a_mech_is_paid_for_coming_nearer_to_where_it_was_sent_and_for_being_the
     mechs = before.mechs.replace(pos=before.mechs.pos + torch.tensor([4.0, 0.0, 0.0]))
     after = before.replace(mechs=mechs)
     paid = following(before, after, judge(after, one.sim_model), one.sim_model)
-    # 20 vox away, 16 outside of its reach, of which it walked 4 of a map of 40; the other was there, and still is.
+    # One mech starts 20 vox away, 16 beyond the arrival radius, and walks 4 on a map of 40; the other has arrived.
     assert paid[0].tolist() == pytest.approx([4 / 40, ARRIVED, 0.0])
     assert following(one.state, after.replace(orders_heard=one.state.orders_heard), None, one.sim_model).tolist() == [
         [0, 0, 0]

@@ -1,4 +1,4 @@
-"""The server through which a program or a page commands a battle: who may speak, and what a lost connection does."""
+"""The server for commanding a battle from a program or a page: access control and lost connections."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ def hear(spoken):
 
 
 def until(spoken, kind):
-    """The next message of a type."""
+    """Return the next message of a type."""
     while (message := hear(spoken))["type"] != kind:
         pass
     return message
@@ -43,7 +43,7 @@ def server():
         yield served
 
 
-def test_a_program_commands_over_it():
+def test_program_commands_over_websocket():
     port = small_port(6.0, period=4)
     with serving(port, "step") as served, client(served.server) as spoken:
         begun = hear(spoken)
@@ -62,13 +62,13 @@ def test_a_program_commands_over_it():
 
 
 @pytest.mark.parametrize("token", ["", "?token=", "?token=guess", "?token=gu%e9ss", f"?token={TOKEN}x"])
-def test_a_wrong_token_is_refused(server, token):
+def test_wrong_token_is_refused(server, token):
     with pytest.raises(InvalidStatus, match="403"):
         connect(f"ws://{server.hosts[0]}/ws{token}", proxy=None, **PATIENT)
     assert fetch(server, f"/{token}")[0] == 403 and not server.has_client
 
 
-def test_a_page_of_a_stranger_is_refused(server):
+def test_foreign_origin_is_refused(server):
     with pytest.raises(InvalidStatus, match="403"):
         client(server, origin="http://stranger.example")
     assert fetch(server, f"/?token={TOKEN}", Host="stranger.example")[0] == 403
@@ -86,7 +86,7 @@ def fetch(server, path, **headers):
     return answer.status, answer.read().decode()
 
 
-def test_a_second_client_is_refused_in_one_line_and_the_first_goes_on(server):
+def test_second_client_is_refused_and_first_stays_connected(server):
     server.say({"type": "begin"})
     with client(server) as first:
         assert hear(first) == {"type": "begin"}
@@ -98,8 +98,8 @@ def test_a_second_client_is_refused_in_one_line_and_the_first_goes_on(server):
         assert hear(first)["number"] == 1
 
 
-def test_a_battle_waits_for_whoever_lost_the_connection():
-    """Without a pause it would be over at once: its clock is `fast`."""
+def test_battle_pauses_until_client_reconnects():
+    """Without a pause the battle would end at once, because its clock is `fast`."""
     gate = threading.Event()
     port = small_port(1.0)
     with serving(port, "fast", gate.wait) as served:
@@ -119,8 +119,8 @@ def test_a_battle_waits_for_whoever_lost_the_connection():
     assert served.session.is_over
 
 
-def test_a_lost_connection_lets_go_of_a_mech():
-    """Before whoever comes back drives, and not after."""
+def test_lost_connection_ends_manual_control():
+    """Control ends before the reconnected client drives a mech, not after."""
     port = small_port(60.0)
     with serving(port, "real", paused=True) as served:
         with client(served.server) as spoken:
@@ -143,7 +143,7 @@ def test_a_lost_connection_lets_go_of_a_mech():
             assert message["driven"]["mech"] == "blue_2"
 
 
-def test_a_result_counts_as_told_though_its_reader_has_gone():
+def test_result_counts_as_sent_after_client_left():
     with CommandServer(token=TOKEN) as server:
         with client(server) as spoken:
             while not server.has_client:
@@ -163,7 +163,7 @@ def test_a_result_counts_as_told_though_its_reader_has_gone():
         assert not waiting.is_alive()
 
 
-def test_fuzzed_messages_end_no_battle():
+def test_fuzzed_messages_never_end_a_battle():
     draw, port = random.Random(5), small_port(60.0)
     values = [None, True, -1, "x", [], {}, {"pause": 1}, {"speed": 1e999}, {"step": -1}, {"drive": 1}]
     values.append({"orders": [{"kind": []}]})
@@ -172,11 +172,13 @@ def test_fuzzed_messages_end_no_battle():
             noise = draw.randbytes(draw.randrange(40))
             spoken.send(noise if number % 2 else json.dumps(draw.choice(values)))
         spoken.send('{"step": 1}')
-        for _ in range(2):  # as the battle begins, and as an answer
+        for _ in range(2):  # at the start of the battle, and as a response
             assert until(spoken, "pace") == {"type": "pace", "paused": True, "speed": 1.0}
         assert until(spoken, "report")["number"] == 2
         assert served.session.refused > 150 and served.thread.is_alive()
-        with pytest.raises(ConnectionClosed):  # too long for one message: the client is let go, the battle waits
+        with pytest.raises(
+            ConnectionClosed
+        ):  # message too long: the server disconnects the client, and the battle waits
             spoken.send(b" " * (2 << 20))
             while True:
                 spoken.recv(timeout=STUCK_S)
@@ -191,14 +193,14 @@ def test_fuzzed_messages_end_no_battle():
     assert port.view.env.state.orders_sent[0, 0, 0, OrderField.KIND] == OrderKind.HOLD
 
 
-def test_the_pace_of_a_battle():
+def test_pace_schedules_reports():
     now = [10.0]
     pace = Pace(0.5, lambda: now[0])
     pace.reported()
     assert pace.left_s == 0.5
     now[0] += 0.6
     pace.reported()
-    assert pace.left_s == pytest.approx(0.4)  # what is late is caught up with
+    assert pace.left_s == pytest.approx(0.4)  # a delay is caught up
     pace.set({"speed": 2, "pause": True})
     assert pace.left_s == float("inf")
     now[0] += 60
@@ -210,20 +212,20 @@ def test_the_pace_of_a_battle():
     pace.set({"pause": False})
     assert pace.left_s == 0
     pace.reported()
-    assert pace.left_s == 0.25  # the pause is not
+    assert pace.left_s == 0.25  # a pause is not caught up
     for said in ({"speed": 0}, {"speed": 17}, {"speed": True}, {"pause": 0}, {"step": 1.0}, {"step": 1001}):
         with pytest.raises(ConfigError):
             pace.set({"pause": True, **said})
     assert not pace.is_paused
 
 
-def test_a_port_that_is_taken_is_one_line(server):
+def test_taken_port_is_one_error_line(server):
     number = server.hosts[0].split(":")[1]
     with pytest.raises(ConfigError, match=f"--port {number}: Address already in use"):
         CommandServer(port=int(number))
 
 
-def test_what_a_human_cannot_have_is_told():
+def test_options_invalid_for_a_human_are_refused():
     with pytest.raises(ConfigError, match="--battles must be 1 for a human, got 2"):
         Command(blue="human", battles=2)
     with pytest.raises(ConfigError, match="--clock must be real for a human, got 'fast'"):
@@ -235,7 +237,7 @@ def test_what_a_human_cannot_have_is_told():
 
 @pytest.mark.long
 @pytest.mark.parametrize("who", ["ws", "human"])
-def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
+def test_program_prints_and_serves_address(who, tmp_path):
     words = (
         "command",
         "--blue",

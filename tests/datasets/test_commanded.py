@@ -1,4 +1,4 @@
-"""Games that somebody commands, as data: orders, what was driven, and all that everybody saw and did."""
+"""Datasets of commanded battles: orders, manual control, and observations and actions of all mechs."""
 
 import pytest
 import torch
@@ -16,8 +16,8 @@ NAMES = ("human over heuristic:hard", "heuristic:hard")
 
 @pytest.fixture(scope="module")
 def sim_model(tmp_path_factory):
-    """Two battles of 12 decisions that were commanded for a while, mech 1 of the second driven; what was played, and
-    the file."""
+    """Play two battles of 12 decisions, commanded for a while, mech 1 of the second one driven; return them and the
+    file."""
     path = tmp_path_factory.mktemp("game") / "game.safetensors"
     port, kept = small_port(3.0, period=2, battles=2), []
     with DatasetWriter(path, port.view.config, NAMES) as writer:
@@ -34,7 +34,7 @@ def sim_model(tmp_path_factory):
     return kept, path
 
 
-def test_a_game_is_read_back(sim_model):
+def test_commanded_battles_round_trip(sim_model):
     kept, path = sim_model
     dataset = open_dataset(path)
     assert dataset.commanders == NAMES and dataset.battles["commander"].tolist() == [[0, 1], [0, 1]]
@@ -47,7 +47,7 @@ def test_a_game_is_read_back(sim_model):
                 assert torch.equal(rows[key], told), key
 
 
-def test_orders_and_what_was_driven_are_there(sim_model):
+def test_dataset_contains_orders_and_driven_actions(sim_model):
     dataset = open_dataset(sim_model[1])
     first, second = (dataset.rows[dataset.rows["battle"] == battle] for battle in range(2))
     spoken = first["blue_command", "action"][:, 0, KINDS]
@@ -61,7 +61,7 @@ def test_orders_and_what_was_driven_are_there(sim_model):
     assert (second["blue", "action"][driven][:, Act.YAW_RATE] == 0.25).all()
 
 
-def test_it_is_data_for_a_commander_and_for_mechs(sim_model):
+def test_dataset_serves_commander_and_mechs(sim_model):
     dataset = open_dataset(sim_model[1])
     buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=8)
     for part in dataset.transitions(size=7):
@@ -80,7 +80,7 @@ def test_it_is_data_for_a_commander_and_for_mechs(sim_model):
     assert mechs["observation", "order"].shape[1:] == (19,)
 
 
-def test_nothing_is_kept_of_a_game_that_did_not_end(tmp_path):
+def test_unfinished_battle_is_not_stored(tmp_path):
     port = small_port(3.0)
     battles = CommandedBattles(Session(port), "real", NAMES, dataset=tmp_path / "game.safetensors")
     with pytest.raises(KeyboardInterrupt), battles.kept_as_data():
@@ -89,7 +89,7 @@ def test_nothing_is_kept_of_a_game_that_did_not_end(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_kept_without_consent(tmp_path, monkeypatch):
+def test_battle_is_not_stored_without_consent(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     port = small_port(0.5)
     with CommandedBattles(Session(port), "real", NAMES).kept_as_data():

@@ -1,4 +1,4 @@
-"""Battles as data: what was played is what is read, whole or not at all, and a stranger's file runs nothing."""
+"""Datasets of battles: exact round trips, atomic writes, and checks of untrusted files."""
 
 import json
 import signal
@@ -48,7 +48,7 @@ GROUPS = ("blue", "red")
 
 
 def write(path, config=EVEN, battles=BATTLES, batch=3):
-    """Some battles in a file, mapped."""
+    """Write some battles to a file and return the mapped dataset."""
     arena = BatchArena(config, lambda name: scripted(name, config, CPU), ArenaConfig(CPU, batch))
     with DatasetWriter(path, config, [HARD, EASY]) as writer:
         for start in range(0, len(battles), batch):
@@ -57,7 +57,7 @@ def write(path, config=EVEN, battles=BATTLES, batch=3):
 
 
 def rollout(config, battle):
-    """The same battle in an environment, decision by decision, to its end."""
+    """Play the same battle in an environment to its end."""
     policies = {"blue": scripted(battle.blue, config, CPU), "red": scripted(battle.red, config, CPU)}
     env = EchelonEnv(config, 1, CPU, torch.tensor([battle.seed]), memory=memory_spec(**policies))
     td, steps = env.reset(), []
@@ -80,8 +80,8 @@ def path(tmp_path_factory):
 
 
 @pytest.mark.parametrize("config", [EVEN, UNEQUAL, LONG, DRILLED], ids=["even", "unequal", "to the end", "with orders"])
-def test_what_was_played_is_what_is_read(tmp_path, config):
-    """Bit by bit, over batches that end with fewer battles, in battles of different length."""
+def test_dataset_round_trip_is_bitwise_equal(tmp_path, config):
+    """Bitwise equality, with a smaller last batch and battles of different length."""
     battles = BATTLES if config is not LONG else BATTLES[:3]
     dataset = write(tmp_path / "battles.safetensors", config, battles, 2)
     assert dataset.config == config and dataset.commanders == (HARD, EASY)
@@ -108,7 +108,7 @@ def test_what_was_played_is_what_is_read(tmp_path, config):
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
-def test_transitions_end_with_the_true_last_observation(path, size):
+def test_transitions_contain_true_last_observation(path, size):
     dataset = open_dataset(path)
     rows = torch.cat([*dataset.transitions(size=size)])
     assert len(rows) == len(dataset) and rows["next", "done"].sum() == 5
@@ -125,7 +125,7 @@ def test_transitions_end_with_the_true_last_observation(path, size):
             assert (own[group, "commander"] == (HARD, EASY).index(name)).all()
 
 
-def test_structured_transitions_hold_the_streams(path):
+def test_structured_transitions_contain_streams(path):
     dataset = open_dataset(path)
     (rows,) = dataset.transitions("structured")
     assert (rows["blue", "observation"] == dataset.rows["blue", "observation"]).all()
@@ -135,8 +135,8 @@ def test_structured_transitions_hold_the_streams(path):
 
 
 @pytest.mark.parametrize("config", [EVEN, UNEQUAL])
-def test_the_living_mechs_of_a_commander(tmp_path, config):
-    """On either side, also where teams differ in size; the dead are left out."""
+def test_dataset_selects_living_mechs_of_commander(tmp_path, config):
+    """For both sides and unequal teams; dead mechs are excluded."""
     dataset = write(tmp_path / "battles.safetensors", config)
     flags = {name: 0 for name in (HARD, EASY)}
     for name in flags:
@@ -158,8 +158,8 @@ def test_the_living_mechs_of_a_commander(tmp_path, config):
         next(dataset.mechs_of("me"))
 
 
-def test_torchrls_buffers_take_it(path, tmp_path):
-    """As their storage as it is, or copied into a memory-mapped one with next observations."""
+def test_torchrl_replay_buffer_accepts_dataset(path, tmp_path):
+    """Directly as storage, or copied into a memory-mapped storage with next observations."""
     dataset = open_dataset(path)
     mapped = ReplayBuffer(
         storage=TensorStorage(dataset.rows),
@@ -178,9 +178,9 @@ def test_torchrls_buffers_take_it(path, tmp_path):
     assert (again["red", "observation"] == dataset.rows["red", "observation"]).all()
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux tells what is mapped")
-def test_it_is_mapped_into_memory(path):
-    """Every column lies within the file's own pages, one after another."""
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists memory maps")
+def test_columns_are_memory_mapped(path):
+    """All columns are consecutive in the file's own memory pages."""
     dataset = open_dataset(path)
     mapped = [line.split()[0] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(path))]
     spans = [[int(end, 16) for end in each.split("-")] for each in mapped]
@@ -189,10 +189,10 @@ def test_it_is_mapped_into_memory(path):
             assert any(low <= leaf.data_ptr() < high for low, high in spans)
 
 
-# Whole or not at all
+# Atomic writes
 
 
-def test_an_error_leaves_nothing(tmp_path):
+def test_error_leaves_no_file(tmp_path):
     with pytest.raises(RuntimeError), DatasetWriter(tmp_path / "battles.safetensors", EVEN, [HARD]):
         raise RuntimeError
     assert [*tmp_path.iterdir()] == []
@@ -205,8 +205,8 @@ def test_an_error_leaves_nothing(tmp_path):
 
 
 @pytest.mark.long
-def test_a_disk_that_fills_leaves_the_file_of_before(tmp_path):
-    """At whatever column it does, also where the system takes a part of what it is given."""
+def test_full_disk_keeps_previous_file(tmp_path):
+    """At any column, also after a partial write."""
     path = tmp_path / "battles.safetensors"
     path.write_bytes(b"before")
     code = f"""
@@ -227,8 +227,8 @@ for limit in (100, 5000, 20001, 50000):
 
 
 @pytest.mark.long
-def test_a_kill_leaves_no_file_and_the_one_of_before(tmp_path):
-    """At any moment: killed after what it has printed so far, again and again."""
+def test_kill_leaves_no_partial_file_and_keeps_previous_one(tmp_path):
+    """Kill the process repeatedly, at different times."""
     path = tmp_path / "battles.safetensors"
     path.write_bytes(b"before")
     command = [sys.executable, "-m", "echelon.pipelines.arena", "dataset", "--commanders", EASY, "--battles", "2000"]
@@ -246,7 +246,7 @@ def test_a_kill_leaves_no_file_and_the_one_of_before(tmp_path):
 # The command
 
 
-def test_the_command_plays_every_pair_on_every_seed_once_per_side(tmp_path, capsys):
+def test_command_plays_every_pair_once_per_seed_and_side(tmp_path, capsys):
     path = tmp_path / "battles.safetensors"
     names = (HARD, EASY, "heuristic:normal")
     command = WriteDataset(names, path, battles=2, seed=9, quiet=True, arena=ArenaArgs("cpu", batch=4))
@@ -267,7 +267,7 @@ def test_the_command_plays_every_pair_on_every_seed_once_per_side(tmp_path, caps
             WriteDataset(**{"commanders": (EASY,), "out": path, **how})
 
 
-# A stranger's file
+# Untrusted files
 
 
 def parts_of(path):
@@ -310,14 +310,14 @@ def claim(header, **changes):
         ("decisions must be positive and 30 in all", lambda header: swap(header, "battles/seed", "battles/decisions")),
     ],
 )
-def test_what_a_stranger_claims_is_checked(path, tmp_path, what, change):
+def test_invalid_dataset_header_is_refused(path, tmp_path, what, change):
     header, body = parts_of(path)
     change(header)
     with pytest.raises(FileError, match=what):
         open_dataset(forge(tmp_path / "forged.safetensors", header, body))
 
 
-def test_rows_of_another_battle(path, tmp_path):
+def test_rows_out_of_battle_order_are_refused(path, tmp_path):
     header, body = parts_of(path)
     start = header["rows/battle"]["data_offsets"][0]
     forged = forge(tmp_path / "forged.safetensors", header, body[:start] + b"\1" + body[start + 1 :])
@@ -329,7 +329,7 @@ def swap(header, one, other):
     header[one], header[other] = header[other], header[one]
 
 
-def test_a_file_that_is_cut_a_link_or_none(path, tmp_path):
+def test_truncated_linked_or_missing_file_is_refused(path, tmp_path):
     cut = tmp_path / "cut.safetensors"
     for length in (0, 7, 100, path.stat().st_size - 1):
         cut.write_bytes(path.read_bytes()[:length])
@@ -343,7 +343,7 @@ def test_a_file_that_is_cut_a_link_or_none(path, tmp_path):
 
 
 def test_columns_are_aligned(path):
-    """Each begins at a multiple of the size of its numbers, which memory maps want."""
+    """Each column starts at a multiple of its item size, as memory maps require."""
     header, _ = parts_of(path)
     length = int.from_bytes(path.read_bytes()[:8], "little")
     assert (8 + length) % 8 == 0
@@ -351,8 +351,8 @@ def test_columns_are_aligned(path):
         assert header[name]["data_offsets"][0] % column.dtype.itemsize == 0
 
 
-def test_file_of_a_version_with_fewer_columns_and_streams_is_read(path, tmp_path):
-    """A later version adds columns and streams; files of earlier ones keep those that they were written with."""
+def test_older_file_with_fewer_columns_is_readable(path, tmp_path):
+    """Later versions add columns and streams; files of earlier versions keep their own."""
     with safetensors.safe_open(path, "pt") as file:
         tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()
     ego = [name for name in tensors if name.endswith("/observation/ego")]

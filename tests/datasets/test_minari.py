@@ -1,4 +1,4 @@
-"""Battles as a Minari dataset: Minari and TorchRL read back what the mechs of both teams saw, did and were paid."""
+"""Minari datasets: Minari and TorchRL read observations, actions and rewards of both teams."""
 
 import dataclasses
 import warnings
@@ -31,7 +31,7 @@ MECHS = len(UNEQUAL.blue) + len(UNEQUAL.red)
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """A dataset of unequal teams, and the place of Minari's datasets that it was written into."""
+    """Write a dataset of unequal teams; return it and its Minari folder."""
     place = tmp_path_factory.mktemp("minari")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", str(place))
@@ -68,13 +68,13 @@ def test_minari_reads_every_mech_of_every_battle(found, monkeypatch):
         assert told["agent"] == f"{group}_{mech}" and told["winner"] == dataset.battles["winner"][battle]
 
 
-def test_minari_makes_an_environment_of_the_battles(found, monkeypatch):
-    """d3rlpy's `get_minari` asks for one, and for its `max_episode_steps`."""
+def test_minari_recovers_environment(found, monkeypatch):
+    """d3rlpy's `get_minari` requires an environment with `max_episode_steps`."""
     dataset, place = found
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
     loaded = minari.load_dataset("echelon/few-v0")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # Minari warns of requirements that are not there.
+        warnings.simplefilter("error")  # Minari warns about missing requirements.
         env = loaded.recover_environment()
     assert loaded.storage.metadata["requirements"] == [f"echelon-marl>={VERSION}"]
     assert env.spec.max_episode_steps == dataset.config.rules.max_decisions
@@ -88,8 +88,8 @@ def test_minari_makes_an_environment_of_the_battles(found, monkeypatch):
     assert observation in env.observation_space
 
 
-def test_environment_of_a_dataset_names_scripted_commanders_only(found):
-    """A file may not name what is imported."""
+def test_dataset_environment_names_only_scripted_commanders(found):
+    """A file must not name a policy that needs an import."""
     dataset, _ = found
     names = {
         (HARD, EASY): (HARD, EASY),
@@ -103,7 +103,7 @@ def test_environment_of_a_dataset_names_scripted_commanders_only(found):
     assert "mine" not in environment_of(dataclasses.replace(dataset, config=duel)).kwargs
 
 
-def test_torchrl_reads_it(found, monkeypatch, tmp_path):
+def test_torchrl_reads_minari_dataset(found, monkeypatch, tmp_path):
     """With the line of docs/DATASETS.md: TorchRL 0.14 fills a TensorDict and returns zeros like it."""
     from torchrl.data.datasets.minari_data import MinariExperienceReplay
 
@@ -120,7 +120,7 @@ def test_torchrl_reads_it(found, monkeypatch, tmp_path):
     assert torch.equal(mine["observation"][1:], mine["next", "observation"][:-1])
 
 
-def test_the_command_writes_one_and_leaves_nothing_beside_it(tmp_path):
+def test_command_writes_only_the_minari_dataset(tmp_path):
     how = {"battles": 2, "quiet": True, "arena": ArenaArgs("cpu", batch=4), "format": "minari"}
     WriteDataset((HARD, EASY), tmp_path / "tiny-v1", **how).run()
     assert [path.name for path in tmp_path.iterdir()] == ["tiny-v1"]
@@ -132,7 +132,7 @@ def test_the_command_writes_one_and_leaves_nothing_beside_it(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["tiny-v1"]
 
 
-def test_a_dataset_that_fails_to_be_written_leaves_nothing(found, tmp_path, monkeypatch):
+def test_failed_minari_write_leaves_no_files(found, tmp_path, monkeypatch):
     dataset, _ = found
     monkeypatch.setattr("echelon.datasets.minari.MinariStorage.update_metadata", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -13,7 +13,7 @@ PATH = layout.columns(layout.EGO, "path_direction")
 
 
 class Charger:
-    """Reads the way to the zone in the mech's own frame, turns to it and walks."""
+    """Turn each mech to the zone, from the direction in its own frame, and walk."""
 
     def __init__(self, config):
         self.width = layout.action_width(config.comm_dim)

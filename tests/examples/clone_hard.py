@@ -1,4 +1,4 @@
-"""Imitation: a network learns what a scripted commander did in a file of its battles, then fights another commander.
+"""Behaviour cloning: a network imitates a scripted commander from recorded battles, then plays another commander.
 
 python pipelines/arena.py dataset --commanders heuristic:hard heuristic:easy --battles 512 --out hard.safetensors
 python tests/examples/clone_hard.py
@@ -20,7 +20,7 @@ from echelon.views.transforms import FlatObservation
 
 
 class Clone(nn.Module):
-    """A commander without memory: two hidden layers from what a mech observes to its action."""
+    """A commander without memory: an MLP with two hidden layers from a mech's observation to its action."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -28,12 +28,12 @@ class Clone(nn.Module):
         self.net = nn.Sequential(*hidden, nn.Linear(256, outputs))
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Command a team."""
+        """Write the actions of a team."""
         return team.set("action", self.net(FlatObservation.of(team["observation"])).clamp(-1, 1))
 
 
 def learn(dataset: Dataset, teacher: str, steps: int, folder: str) -> tuple[Clone, list[float]]:
-    """The clone, and its squared error at every step."""
+    """Return the clone, and its squared error at every step."""
     torch.manual_seed(0)
     room = len(dataset) * dataset.config.num_mechs
     buffer = ReplayBuffer(storage=LazyMemmapStorage(room, scratch_dir=folder), batch_size=512)
@@ -51,7 +51,7 @@ def learn(dataset: Dataset, teacher: str, steps: int, folder: str) -> tuple[Clon
 
 
 def main(path: Path, steps: int = 3000, battles: int = 200, seed: int = 1) -> tuple[Result, list[float]]:
-    """The clone of `hard` against `easy`, in battles whose seeds are none of the file's."""
+    """Evaluate the clone of `hard` against `easy`, in battles with seeds that are not in the file."""
     dataset = open_dataset(path)
     with tempfile.TemporaryDirectory() as folder:
         clone, errors = learn(dataset, "heuristic:hard", steps, folder)

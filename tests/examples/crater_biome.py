@@ -1,4 +1,4 @@
-"""A biome of one's own: craters full of lava between low walls of glass.
+"""A custom biome: craters full of lava between low walls of glass.
 
 python tests/examples/crater_biome.py --preset quick --env.world.biomes craters barrens
 """
@@ -15,7 +15,7 @@ WALL = box((11, 9), 0.6, (5, 8), (1, 1), (2, 3), Part(Material.GLASS))
 
 
 def craters(material, where, seeds, world):
-    """Walls first, then the craters that break them; each stamp draws under a number of its own."""
+    """Place walls, then craters that break them; each stamp uses its own random stream."""
     for number, stamp in enumerate((WALL, CRATER)):
         paint(material, stamp, where, seeds, number, world)
 

@@ -1,4 +1,4 @@
-"""A callback of one's own: numbers for `metrics.csv`, a state that resumes, and an early end.
+"""A custom callback: values for `metrics.csv`, a resumable state, and early stopping.
 
 python pipelines/train.py --callbacks early_stop:EarlyStop
 """
@@ -8,7 +8,7 @@ from echelon.runtime.tensor_files import StateDict
 
 
 class EarlyStop(Callback):
-    """Ends the run when the average return has not risen for `PATIENCE` iterations."""
+    """End the run if the average return has not increased for `PATIENCE` iterations."""
 
     PATIENCE = 50
 

@@ -1,4 +1,4 @@
-"""A model that sees the last four decisions: what a mech remembers is what its encoder made of the last three.
+"""A frame-stacking model over four decisions: the memory of a mech contains its last three encoder outputs.
 
 python pipelines/train.py --model frame_stack:Config
 """

@@ -1,4 +1,4 @@
-"""A recurrent model of one's own, of torch's GRU: the memory is called `x`, and nothing in the package changes.
+"""A custom recurrent model with torch's GRU; its memory is named `x`, and the package needs no changes.
 
 python pipelines/train.py --model gru:Config
 python pipelines/arena.py play --blue runs/mine/checkpoints/iteration_000050 --red heuristic:easy --allow-module gru

@@ -1,4 +1,4 @@
-"""Recurrent PPO with TorchRL's parts: every mech is a row of the batch, and TorchRL's LSTM remembers for it."""
+"""Recurrent PPO from TorchRL components: every mech is a row of the batch, with TorchRL's LSTM as memory."""
 
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -17,7 +17,7 @@ BATTLE = EnvConfig.small()
 def main(
     config: EnvConfig = BATTLE, num_envs: int = 64, steps: int = 64, iterations: int = 500, epochs: int = 8
 ) -> tuple[nn.Module, list[dict[str, float]]]:
-    """The trained policy, and what each iteration logged."""
+    """Return the trained policy, and the logs of each iteration."""
     torch.manual_seed(0)
     env = echelon.mechs(config, "heuristic:normal", num_envs, seed=0)
     width = env.observation_spec["observation"].shape[-1]
@@ -36,7 +36,7 @@ def main(
             loss.value_estimator(
                 batch, params=loss.critic_network_params, target_params=loss.target_critic_network_params
             )
-        rows = batch.flatten(0, 1)  # [mechs of all battles, steps]: a memory is played through from its first step
+        rows = batch.flatten(0, 1)  # [mechs of all battles, steps]: the LSTM runs from the first step
         for _ in range(epochs):
             for part in rows[torch.randperm(len(rows))].split(-(-len(rows) // 4)):
                 with set_recurrent_mode(True):
@@ -52,7 +52,7 @@ def main(
 
 
 def actor_of(env: EnvBase, memory: LSTMModule) -> ProbabilisticActor:
-    """An action from what a mech sees and remembers."""
+    """Return the actor: from a mech's observation and memory to its action."""
     outputs = 2 * env.action_spec.shape[-1]
     head = nn.Sequential(MLP(memory.lstm.hidden_size, outputs, num_cells=[64]), NormalParamExtractor())
     return ProbabilisticActor(

@@ -1,4 +1,4 @@
-"""MADDPG against IDDPG with TorchRL's parts: two teams learn side by side, each from its own buffer."""
+"""MADDPG against IDDPG from TorchRL components: two teams train together, each from its own replay buffer."""
 
 import torch
 from tensordict import TensorDictBase
@@ -15,13 +15,13 @@ from echelon import EnvConfig
 
 BATTLE = EnvConfig.small()
 CENTRALISED = {"blue": True, "red": False}
-"""Whether a critic sees the whole team, as in MADDPG, or one mech, as in IDDPG."""
+"""Whether the critic of a team observes the whole team (MADDPG) or one mech (IDDPG)."""
 
 
 def main(
     config: EnvConfig = BATTLE, num_envs: int = 64, steps: int = 16, iterations: int = 1000, updates: int = 32
 ) -> tuple[nn.Module, list[dict[str, float]]]:
-    """The trained policies of both teams, and what each iteration logged."""
+    """Return the trained policies of both teams, and the logs of each iteration."""
     torch.manual_seed(0)
     env = echelon.teams(config, num_envs, seed=0)
     policies = {group: policy_of(env, group) for group in env.group_map}
@@ -52,7 +52,7 @@ def main(
 
 
 def policy_of(env: EnvBase, group: str) -> ProbabilisticActor:
-    """One network for the mechs of a team, each acting on what it sees itself."""
+    """Return one network for the mechs of a team; each acts on its own observation."""
     spec = env.full_action_spec_unbatched[group, "action"]
     net = network(env, group, spec.shape[-1], centralised=False)
     return ProbabilisticActor(
@@ -65,7 +65,7 @@ def policy_of(env: EnvBase, group: str) -> ProbabilisticActor:
 
 
 def loss_of(env: EnvBase, group: str, policy: ProbabilisticActor) -> DDPGLoss:
-    """What a team minimises: its critic reads observations and actions side by side."""
+    """Return the loss of a team; its critic receives concatenated observations and actions."""
     seen, done = (group, "observation"), (group, "action")
     net = network(env, group, 1, CENTRALISED[group], further=env.action_spec[done].shape[-1])
     beside = TensorDictModule(lambda *parts: torch.cat(parts, -1), [seen, done], [(group, "both")])
@@ -78,13 +78,13 @@ def loss_of(env: EnvBase, group: str, policy: ProbabilisticActor) -> DDPGLoss:
 
 
 def network(env: EnvBase, group: str, outputs: int, centralised: bool, further: int = 0) -> MultiAgentMLP:
-    """Two hidden layers, shared by the mechs of a team; `further` inputs besides the observation."""
+    """Return an MLP with two hidden layers, shared by the mechs; `further` is the number of additional inputs."""
     inputs, mechs = env.observation_spec[group, "observation"].shape[-1] + further, len(env.group_map[group])
     return MultiAgentMLP(inputs, outputs, mechs, centralised=centralised, share_params=True, num_cells=[64, 64])
 
 
 def of_group(batch: TensorDictBase, group: str) -> TensorDictBase:
-    """What a team learns from; each of its mechs is told that the battle ended."""
+    """Return the batch of a team, with the done flags expanded to its mechs."""
     kept = batch.select(group, ("next", group))
     for flag in ("done", "terminated"):
         kept["next", group, flag] = batch["next", flag].unsqueeze(-2).expand_as(batch["next", group, "reward"])

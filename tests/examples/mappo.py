@@ -1,4 +1,4 @@
-"""MAPPO with TorchRL's parts: a team learns to beat a scripted one, its critic sees what all of its mechs see."""
+"""MAPPO from TorchRL components: a team trains against a scripted team, with a centralised critic."""
 
 import torch
 from tensordict.nn import TensorDictModule
@@ -19,7 +19,7 @@ OBSERVATION, VALUE = ("agents", "observation"), ("agents", "state_value")
 def main(
     config: EnvConfig = BATTLE, num_envs: int = 64, steps: int = 64, iterations: int = 500, epochs: int = 8
 ) -> tuple[nn.Module, list[dict[str, float]]]:
-    """The trained policy, and what each iteration logged."""
+    """Return the trained policy, and the logs of each iteration."""
     torch.manual_seed(0)
     env = echelon.versus(config, "heuristic:normal", num_envs, seed=0)
     policy, critic = actor_of(env), critic_of(env)
@@ -54,7 +54,7 @@ def main(
 
 
 def actor_of(env: EnvBase) -> ProbabilisticActor:
-    """One network for all mechs, each acting on what it sees itself."""
+    """Return one network for all mechs; each acts on its own observation."""
     width = env.action_spec[env.action_key].shape[-1]
     net = nn.Sequential(network(env, 2 * width, centralised=False), NormalParamExtractor())
     parameters = [("agents", "loc"), ("agents", "scale")]
@@ -68,12 +68,12 @@ def actor_of(env: EnvBase) -> ProbabilisticActor:
 
 
 def critic_of(env: EnvBase) -> TensorDictModule:
-    """A value for each mech, from what all of them see."""
+    """Return the critic: a value per mech from the observations of all mechs."""
     return TensorDictModule(network(env, 1, centralised=True), [OBSERVATION], [VALUE])
 
 
 def network(env: EnvBase, outputs: int, centralised: bool) -> MultiAgentMLP:
-    """Two hidden layers, shared by all mechs."""
+    """Return an MLP with two hidden layers, shared by all mechs."""
     inputs = env.observation_spec[OBSERVATION].shape[-1]
     return MultiAgentMLP(inputs, outputs, env.n_agents, centralised=centralised, share_params=True, num_cells=[64, 64])
 

@@ -1,4 +1,4 @@
-"""MAPPO with TorchRL's parts for a team of several kinds: each class of mechs has networks of its own."""
+"""MAPPO from TorchRL components for a heterogeneous team: each class of mechs has its own networks."""
 
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -18,14 +18,14 @@ BATTLE = EnvConfig.small()
 def main(
     config: EnvConfig = BATTLE, num_envs: int = 64, steps: int = 64, iterations: int = 500, epochs: int = 8
 ) -> tuple[nn.Module, list[dict[str, float]]]:
-    """The trained policies by class, and what each iteration logged."""
+    """Return the trained policies by class, and the logs of each iteration."""
     torch.manual_seed(0)
     env = echelon.versus(config, "heuristic:normal", num_envs, seed=0, side="blue", groups="class")
     actors = {group: actor_of(env, group) for group in env.group_map}
     losses = nn.ModuleDict({group: loss_of(env, group, actors[group]) for group in env.group_map})
     optimiser = torch.optim.Adam(losses.parameters(), lr=3e-4)
     frames = num_envs * steps
-    # A class acts after the other; each reads and writes entries of its own group.
+    # The classes act one after another; each reads and writes the entries of its group.
     collector = Collector(env, TensorDictSequential(*actors.values()), frames_per_batch=frames, total_frames=-1)
     buffer = ReplayBuffer(
         storage=LazyTensorStorage(frames), sampler=SamplerWithoutReplacement(), batch_size=frames // 4
@@ -54,7 +54,7 @@ def main(
 
 
 def actor_of(env: EnvBase, group: str) -> ProbabilisticActor:
-    """One network for the mechs of a class, each acting on what it sees itself."""
+    """Return one network for the mechs of a class; each acts on its own observation."""
     width = env.full_action_spec[group, "action"].shape[-1]
     net = nn.Sequential(network(env, group, 2 * width, centralised=False), NormalParamExtractor())
     parameters = [(group, "loc"), (group, "scale")]
@@ -69,7 +69,7 @@ def actor_of(env: EnvBase, group: str) -> ProbabilisticActor:
 
 
 def loss_of(env: EnvBase, group: str, actor: ProbabilisticActor) -> MAPPOLoss:
-    """The loss of a class; its critic values each mech by what all of the class see."""
+    """Return the loss of a class; its critic observes all mechs of the class."""
     net = network(env, group, 1, centralised=True)
     critic = TensorDictModule(net, [(group, "observation")], [(group, "state_value")])
     loss = MAPPOLoss(actor, critic, entropy_coeff=1e-3)
@@ -80,7 +80,7 @@ def loss_of(env: EnvBase, group: str, actor: ProbabilisticActor) -> MAPPOLoss:
 
 
 def network(env: EnvBase, group: str, outputs: int, centralised: bool) -> MultiAgentMLP:
-    """Two hidden layers, shared by the mechs of a class."""
+    """Return an MLP with two hidden layers, shared by the mechs of a class."""
     mechs, inputs = env.observation_spec[group, "observation"].shape[-2:]
     return MultiAgentMLP(inputs, outputs, mechs, centralised=centralised, share_params=True, num_cells=[64, 64])
 

@@ -1,4 +1,4 @@
-"""A named task from beginning to end with TorchRL's parts: make, train, evaluate, print the row of the table."""
+"""A named task with TorchRL components: create the environment, train, evaluate, print the table row."""
 
 import torch
 from tensordict.nn import TensorDictModule

@@ -1,4 +1,4 @@
-"""A training loop of one's own from the learner's parts: collector, advantages, update."""
+"""A custom training loop from the learner's components: collector, advantages, update."""
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ BATTLE = EnvConfig.small()
 def main(
     config: EnvConfig = BATTLE, num_envs: int = 64, steps: int = 64, iterations: int = 500, epochs: int = 4
 ) -> tuple[nn.Module, list[dict[str, float]]]:
-    """The trained policy, and what each iteration logged."""
+    """Return the trained policy, and the logs of each iteration."""
     torch.manual_seed(0)
     policy, normalizer = LSTMConfig().build(PolicySpecs(config.comm_dim)), ValueNorm()
     assignment = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config), num_envs)])

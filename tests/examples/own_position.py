@@ -1,4 +1,4 @@
-"""A position of one's own, a wall between two mechs, played from many seeds: who wins it as which side?"""
+"""A custom position, a wall between two mechs, played with many seeds: win rates by commander and side."""
 
 import echelon
 

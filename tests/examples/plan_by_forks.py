@@ -1,4 +1,4 @@
-"""Planning by forks: of 64 branches of 8 decisions, each the start policy with noise of its own, the best is played."""
+"""Planning by forks: play the best of 64 branches of 8 decisions, each the start policy with its own noise."""
 
 import torch
 from tensordict import TensorDictBase
@@ -10,7 +10,7 @@ from echelon.env.outcome import Winner
 from echelon.views.group_policy import GroupPolicy, memory_spec
 
 BATTLE, NOISE, WIN = EnvConfig.small(), 0.6, 10.0
-"""The battle; standard deviation of the noise on actions; what winning adds to the rewards of a branch."""
+"""Config of the battle; standard deviation of the action noise; reward of a win in a branch."""
 Step = tuple[TensorDictBase, Tensor, int | None]
 
 
@@ -31,7 +31,7 @@ def play(env: EchelonEnv, td: TensorDictBase, policies: list[GroupPolicy], noise
 
 
 def battle(env: EchelonEnv, policies: list[GroupPolicy], seed: int, branches: EchelonEnv | None, ahead: int) -> int:
-    """The winner of the only battle of `env`, in which blue plans in `branches`, if there are any."""
+    """Play the only battle of `env` and return its winner; blue plans in `branches` if given."""
     env.set_seed(seed)
     td, winner = env.reset(), None
     while winner is None:
@@ -47,7 +47,7 @@ def battle(env: EchelonEnv, policies: list[GroupPolicy], seed: int, branches: Ec
 
 
 def main(battles: int = 60, branches: int = 64, ahead: int = 8, config: EnvConfig = BATTLE) -> list[int]:
-    """Battles that `trivial` won against `easy`, without and with planning."""
+    """Return the number of battles that `trivial` won against `easy`, without and with planning."""
     torch.manual_seed(0)
     commanders = {"blue": scripted("heuristic:trivial", config, torch.device("cpu"))}
     commanders["red"] = scripted("heuristic:easy", config, torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""QMIX with TorchRL's parts: composite actions that a mech can carry out, mixed under the state of the battle."""
+"""QMIX from TorchRL components: composite actions with masks, mixed with the state of the battle."""
 
 import dataclasses
 
@@ -17,8 +17,8 @@ from echelon import EnvConfig
 
 BATTLE = EnvConfig.small()
 HOLD = 4
-"""Decisions of the config that an action lasts in training: a quarter of a second changes so little that its value
-takes longer to stand out from that of other actions (docs/BASELINES.md). What is learnt may decide at either."""
+"""Number of decisions per action in training. One decision of a quarter of a second has little effect, so action values
+would separate more slowly (docs/BASELINES.md). The trained policy works at either rate."""
 OBSERVATION, MASK = ("agents", "observation"), ("agents", "action_mask")
 VALUES, CHOSEN = ("agents", "action_value"), ("agents", "chosen_action_value")
 
@@ -32,7 +32,7 @@ def main(
     opponent: str = "heuristic:easy",
     seed: int = 0,
 ) -> tuple[nn.Module, list[dict[str, float]]]:
-    """The trained policy, and what each iteration logged; a step is `HOLD` decisions of the config, for both teams."""
+    """Return the trained policy, and the logs of each iteration; a step is `HOLD` decisions for both teams."""
     torch.manual_seed(seed)
     rules = dataclasses.replace(config.rules, decision_repeat=HOLD * config.rules.decision_repeat)
     slower = dataclasses.replace(config, rules=rules)
@@ -77,7 +77,7 @@ def main(
 
 
 def policy_of(env: EnvBase) -> SafeSequential:
-    """The best action of those that a mech can carry out, by one network for all mechs."""
+    """Return a policy that selects the best available action, with one network for all mechs."""
     spec, width = env.full_action_spec_unbatched, 128
     net = MLP(
         env.observation_spec[OBSERVATION].shape[-1],
@@ -88,7 +88,7 @@ def policy_of(env: EnvBase) -> SafeSequential:
         norm_kwargs={"normalized_shape": width},
         device=env.device,
     )
-    # The best of 64 random numbers is a large one, and so would be the value of every state at first.
+    # The maximum of 64 random values is large, so initial state values would be too high.
     for parameter in net[-1].parameters():
         nn.init.zeros_(parameter)
     choice = QValueModule(

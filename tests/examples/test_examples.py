@@ -1,4 +1,4 @@
-"""Programs of a few lines to begin one's own from, of TorchRL's parts or the learner's, learn from Echelon."""
+"""Example programs from TorchRL components or the learner's components learn in Echelon."""
 
 import dataclasses
 import math
@@ -45,8 +45,8 @@ SIZES = {"num_envs": 2, "steps": 8}
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_an_example_learns_from_its_rewards(example, sizes):
-    """Every weight of the policy moves, and elsewhere than in the same battles without rewards."""
+def test_example_learns_from_rewards(example, sizes):
+    """Every weight of the policy changes, and differs from training without rewards."""
     before, _ = example.main(BATTLE, **SIZES, **sizes, iterations=0)
     after, history = example.main(BATTLE, **SIZES, **sizes, iterations=2)
     unpaid, _ = example.main(UNPAID, **SIZES, **sizes, iterations=2)
@@ -59,7 +59,7 @@ def test_an_example_learns_from_its_rewards(example, sizes):
     assert not all(torch.equal(other[name], last[name]) for name in first)
 
 
-def test_a_commander_learns_and_is_judged_by_its_first_battles():
+def test_commander_learns_and_is_evaluated():
     torch.manual_seed(0)
     env = train_commander.make(2, 0, "train")
     actor, critic = train_commander.networks(env)
@@ -70,19 +70,19 @@ def test_a_commander_learns_and_is_judged_by_its_first_battles():
     assert 0 <= train_commander.wins(train_commander.make(2, 1, "validation"), actor) <= 2
 
 
-def test_a_position_is_played_from_many_seeds():
+def test_position_is_played_with_many_seeds():
     found = own_position.main(seeds=2)
     assert [result.battles for result in found.results.values()] == [4] and len(found.seeds) == 2
 
 
-def test_battles_are_planned_by_forks():
-    """The README tells what it is worth."""
+def test_fork_planning_runs():
+    """The README states its effect."""
     won = plan_by_forks.main(battles=2, branches=6, ahead=4, config=BATTLE)
     assert len(won) == 2 and all(0 <= count <= 2 for count in won)
 
 
-def test_a_commander_is_cloned(tmp_path):
-    """What it is worth is told in `docs/DATASETS.md`."""
+def test_commander_is_cloned(tmp_path):
+    """`docs/DATASETS.md` states its strength."""
     names, path, cpu = ("heuristic:hard", "heuristic:easy"), tmp_path / "hard.safetensors", torch.device("cpu")
     arena = BatchArena(BATTLE, lambda name: scripted(name, BATTLE, cpu), ArenaConfig(cpu, 8))
     with DatasetWriter(path, BATTLE, names) as writer:
@@ -91,8 +91,8 @@ def test_a_commander_is_cloned(tmp_path):
     assert result.battles == 2 and sum(errors[-20:]) < sum(errors[:20]) / 2
 
 
-def test_a_named_task_from_beginning_to_end(capsys, monkeypatch):
-    """By the task's name, two iterations, and the row of the table."""
+def test_named_task_runs_end_to_end(capsys, monkeypatch):
+    """Create the task by name, train two iterations, and print the table row."""
     make_tasks_brief(monkeypatch)
     sizes = {"num_envs": 2, "steps": 8, "opponents": ["heuristic:easy"], "battles": 2}
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Notebooks of `examples/` run from their first cell to their last, in an empty folder; git has no outputs of them."""
+"""Run the notebooks of `examples/` completely in an empty folder; git contains no outputs."""
 
 import json
 import os
@@ -13,7 +13,7 @@ NOTEBOOKS = sorted(ROOT.glob("examples/*.ipynb"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_no_outputs_are_kept(path):
+def test_notebooks_have_no_outputs(path):
     cells = json.loads(path.read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert code and all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
@@ -23,8 +23,8 @@ def test_no_outputs_are_kept(path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, tmp_path, monkeypatch):
-    """Commands of its cells are those of this environment; a cell that fails ends it, one of bash too."""
+def test_notebook_runs(path, tmp_path, monkeypatch):
+    """Cells use the commands of this environment; a failing cell, bash included, fails the test."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

@@ -1,7 +1,7 @@
-"""TorchRL's own multi-agent programs train on Echelon with the line replaced that makes their environment.
+"""TorchRL's published multi-agent programs train on Echelon after replacing the line that creates their environment.
 
-`TORCHRL_SOURCES` names a checkout of TorchRL at the version that is installed; without it these tests are skipped.
-Nothing else of a program changes but its sizes, by its own variables.
+`TORCHRL_SOURCES` names a checkout of TorchRL at the installed version; without it these tests are skipped.
+Only the environment and the size variables of a program change.
 """
 
 import ast
@@ -21,13 +21,13 @@ from pathlib import Path
 import pytest
 from patience import STUCK_S
 
-"""A program that takes longer hangs."""
+"""Time limit of a program."""
 FLOAT = r"(-?[\d.]+(?:e-?\d+)?|nan|inf)"
 
 
 @pytest.fixture
 def sources():
-    """The checkout that the user named."""
+    """Return the checkout in `TORCHRL_SOURCES`."""
     named = os.environ.get("TORCHRL_SOURCES")
     if named is None:
         pytest.skip("TORCHRL_SOURCES names no checkout of TorchRL")
@@ -35,7 +35,7 @@ def sources():
 
 
 def needs(*modules):
-    """Skip unless what the program imports is here and can be loaded: a video encoder may lack its libraries."""
+    """Skip unless the imports of the program work; a video encoder may lack its libraries."""
     for module in modules:
         try:
             importlib.import_module(module)
@@ -44,7 +44,7 @@ def needs(*modules):
 
 
 def made_in(source):
-    """Every `name = VmasEnv(...)` of a program: its text, by name."""
+    """Return the text of every `name = VmasEnv(...)` of a program, keyed by name."""
     found = [
         node
         for node in ast.walk(ast.parse(source))
@@ -56,7 +56,7 @@ def made_in(source):
 
 
 def replaced(source, old, new):
-    """`source` with its only `old` replaced; lines of `new` are indented as the line that `old` begins in."""
+    """Return `source` with its only `old` replaced by `new`, indented like the line of `old`."""
     assert source.count(old) == 1, f"{old!r} is there {source.count(old)} times"
     start = source.index(old)
     margin = re.match(r"[ ]*", source[source.rfind("\n", 0, start) + 1 :])[0]
@@ -64,7 +64,7 @@ def replaced(source, old, new):
 
 
 def adapted(source, environments: Mapping[str, str], sizes: Mapping[str, str]):
-    """The program with environments (name -> call) and sizes (text -> text) of ours; the difference is printed."""
+    """Return the program with replaced environments (name -> call) and sizes (text -> text); print the diff."""
     changed, made = source, made_in(source)
     assert set(made) == set(environments)
     for name, call in environments.items():
@@ -76,7 +76,7 @@ def adapted(source, environments: Mapping[str, str], sizes: Mapping[str, str]):
 
 
 def run(program, folder, *arguments):
-    """Output of a program run in `folder`, which must not fail."""
+    """Run a program in `folder` and return its output; a failure fails the test."""
     tests = Path(__file__).parents[1]
     paths = os.pathsep.join(filter(None, (str(tests.parent), str(tests), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
@@ -93,11 +93,11 @@ def run(program, folder, *arguments):
 
 
 def last(pattern, text):
-    """The last number that `text` shows at `pattern`."""
+    """Return the last number that matches `pattern` in `text`."""
     return float(re.findall(pattern + FLOAT, text)[-1])
 
 
-def test_the_tutorial_of_multi_agent_ppo(sources, tmp_path):
+def test_torchrl_multi_agent_ppo_tutorial_runs(sources, tmp_path):
     needs("tqdm", "matplotlib")
     source = (sources / "tutorials/sphinx-tutorials/multiagent_ppo.py").read_text()
     call = "echelon.versus(builders.short_battles(max_steps), num_envs=num_vmas_envs, device=vmas_device, seed=0)"
@@ -116,7 +116,7 @@ def test_the_tutorial_of_multi_agent_ppo(sources, tmp_path):
     assert math.isfinite(paid) and paid != 0
 
 
-def test_the_tutorial_of_competitive_ddpg(sources, tmp_path):
+def test_torchrl_competitive_ddpg_tutorial_runs(sources, tmp_path):
     needs("tqdm", "matplotlib", "torchcodec.encoders")
     source = (sources / "tutorials/sphinx-tutorials/multiagent_competitive_ddpg.py").read_text()
     groups = "groups=('adversary', 'agent')"
@@ -142,8 +142,8 @@ def test_the_tutorial_of_competitive_ddpg(sources, tmp_path):
     assert "vmas_rendered_0.mp4" in output.split("Saved!")[1]
 
 
-def test_the_implementation_of_mappo(sources, tmp_path):
-    """Also evaluated and filmed, as its authors do."""
+def test_torchrl_mappo_implementation_runs(sources, tmp_path):
+    """With evaluation and video, as in the original."""
     needs("hydra", "torchcodec.encoders")
     folder = tmp_path / "multiagent"
     shutil.copytree(sources / "sota-implementations/multiagent", folder)

@@ -1,4 +1,4 @@
-"""What an editor and a type checker see of the package, from a folder where Echelon is only installed."""
+"""Types of the installed package for editors and type checkers."""
 
 import inspect
 import os
@@ -17,22 +17,22 @@ from echelon.views.view import View
 
 ROOT = Path(__file__).parents[2]
 UNTYPED = "[mypy]\n[mypy-tensordict.*,torchrl.*]\nignore_missing_imports = True\n"
-"""TensorDict and TorchRL tell no types, so a strict program says so."""
+"""Settings for a strict program, because TensorDict and TorchRL have no types."""
 
 
 @pytest.mark.parametrize("kind", [echelon.EchelonEnv, View])
-def test_an_environment_shows_its_arguments(kind):
-    """TorchRL's metaclass would show `(*args, **kwargs)`."""
+def test_environment_signature_is_visible(kind):
+    """Without a fix, TorchRL's metaclass would show `(*args, **kwargs)`."""
     shown = inspect.signature(kind)
     asked = inspect.signature(kind.__init__).parameters
     assert list(shown.parameters) == list(asked)[1:] and len(asked) > 5
     assert [shown.parameters[name] for name in shown.parameters] == list(asked.values())[1:]
     text = pydoc.render_doc(kind, renderer=pydoc.plaintext)
-    # Python 3.13 gives each argument a line.
+    # Python 3.13 prints each argument on its own line.
     assert re.search(rf"^ \|  {kind.__name__}\((\n \| +)?{list(asked)[1]}: ", text, re.M)
 
 
-def test_a_subclass_shows_its_own_arguments_and_an_instance_those_of_its_call():
+def test_subclass_and_call_signatures_are_visible():
     class Mine(echelon.EchelonEnv):
         def __init__(self, battles: int) -> None:
             super().__init__(num_envs=battles)
@@ -41,13 +41,13 @@ def test_a_subclass_shows_its_own_arguments_and_an_instance_those_of_its_call():
     assert list(inspect.signature(Mine(1)).parameters) == ["args", "kwargs"]
 
 
-def test_the_typed_program_runs():
+def test_typed_program_runs():
     paid = typed_program.main(num_envs=2, decisions=4)
     assert 0 < paid["cool"] <= 0.1 and paid["battles"] == 2
 
 
 @pytest.mark.long
-def test_a_users_program_passes_mypy_strict_and_a_wrong_one_does_not(tmp_path):
+def test_mypy_strict_accepts_valid_and_rejects_invalid_program(tmp_path):
     program = tmp_path / "program.py"
     shutil.copy(typed_program.__file__, program)
     (tmp_path / "mypy.ini").write_text(UNTYPED)

@@ -1,4 +1,4 @@
-"""A commander is trained with TorchRL's PPO: it orders a pack of scripted mechs against the same pack without one."""
+"""Train a commander with TorchRL's PPO: it orders a scripted pack against the same pack without a commander."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def make(battles: int, seed: int, split: str):
 
 
 def networks(env):
-    """An actor and a critic, the same for all packs of a team."""
+    """Return an actor and a critic, shared by all packs of a team."""
     inputs, outputs = env.observation_spec[OBSERVATION].shape[-1], env.action_spec[env.action_key].shape[-1]
     normal = torch.nn.Sequential(MLP(inputs, outputs, num_cells=[64, 64]), AddStateIndependentNormalScale(outputs))
     parameters = {name: KEYS[name] for name in ("loc", "scale")}
@@ -33,14 +33,14 @@ def networks(env):
 
 
 def train(env, actor, critic, iterations: int, steps: int = 16, epochs: int = 6):
-    """Yields the share of battles won in each iteration."""
+    """Yield the win rate of each iteration."""
     gae, loss = GAE(gamma=env.gamma, lmbda=0.95, value_network=critic), ClipPPOLoss(actor, critic, entropy_coeff=1e-3)
     ends = {name: KEYS[name] for name in ("done", "terminated", "advantage", "value_target")}
     gae.set_keys(value=KEYS["state_value"], reward=env.reward_key, **ends)
     loss.set_keys(value=KEYS["state_value"], action=env.action_key, sample_log_prob=KEYS["log_prob"], **ends)
     optimiser, frames = torch.optim.Adam(loss.parameters(), lr=1e-3), env.num_envs * steps
     for batch in Collector(env, actor, frames_per_batch=frames, total_frames=frames * iterations):
-        for name in ("done", "terminated"):  # of a battle, for each of its packs
+        for name in ("done", "terminated"):  # expand the flags of a battle to its packs
             batch["next", "commanders", name] = batch["next", name][..., None, :].expand(-1, -1, env.n_agents, 1)
         data = gae(batch).select("commanders", ("next", "commanders")).reshape(-1)
         for rows in (rows for _ in range(epochs) for rows in torch.randperm(frames).chunk(4)):
@@ -54,7 +54,7 @@ def train(env, actor, critic, iterations: int, steps: int = 16, epochs: int = 6)
 
 @torch.no_grad()
 def wins(env, actor) -> int:
-    """How many of the first battles of an environment the commander wins, its orders sampled."""
+    """Return the number of first battles of an environment that the commander wins, with sampled orders."""
     seen, won = env.reset(), torch.zeros(env.num_envs, 1, dtype=torch.bool)
     running = ~won
     while running.any():

@@ -1,4 +1,4 @@
-"""A program with types throughout: an opponent, a reward and a policy of one's own pass `mypy --strict`."""
+"""A fully typed program: a custom opponent, reward and policy pass `mypy --strict`."""
 
 import torch
 from tensordict import TensorDictBase
@@ -14,7 +14,7 @@ CONFIG: echelon.EnvConfig = echelon.EnvConfig.small()
 
 
 class StandAndShoot:
-    """Every mech stands where it is and pulls its primary trigger."""
+    """A policy whose mechs stand still and fire their primary weapon."""
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
         action = torch.zeros(*team.shape, 18 + CONFIG.comm_dim, device=team.device)
@@ -23,13 +23,13 @@ class StandAndShoot:
 
 
 def cool(before: State, after: State, ending: Ending, sim_model: SimModel) -> torch.Tensor:
-    """`[B, N]`: the share of the heat capacity that is left."""
+    """Return `[B, N]`: the free fraction of the heat capacity."""
     left: torch.Tensor = 1 - after.mechs.heat / sim_model.roster.heat_cap
     return left.clamp(0, 1)
 
 
 def main(num_envs: int = 4, decisions: int = 8) -> dict[str, float]:
-    """What each reward term paid on average, by name, and how many battles `versus` played."""
+    """Return the mean of each reward term by name, and the number of battles that `versus` played."""
     term = echelon.RewardTerm(cool, weight=0.1)
     env = echelon.EchelonEnv(CONFIG, num_envs, device="cpu", seed=0, extra_rewards={"cool": term})
     paid = env.rollout(decisions)["next", "blue", "reward_terms"].mean((0, 1, 2))

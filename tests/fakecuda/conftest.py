@@ -10,26 +10,26 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 @pytest.fixture
 def mode() -> Iterator[FakeTensorMode]:
-    """The mode that holds fake tensors, without what asks for a driver."""
+    """Return the fake tensor mode, with functions that need a driver replaced."""
     if torch.version.cuda is None:
         pytest.skip("needs a torch built with CUDA")
     if torch.cuda.is_available():
-        pytest.skip("there is a GPU: `pytest -m gpu` asks it")
+        pytest.skip("there is a GPU: use `pytest -m gpu`")
     if isinstance(torch.inference_mode, type):
         pytest.skip("run them alone: pytest -m fakecuda")
-    # Imports the package, which must find inference mode replaced.
+    # Import the package after inference mode is replaced.
     from echelon.arena.fingerprint import multipliers
     from fakecuda.fakes import without_a_driver
 
     with without_a_driver():
         yield FakeTensorMode()
-    # Kept for each device: the next test's mode cannot be mixed with tensors of this one.
+    # Clear the caches by device, because tensors of two fake modes cannot be mixed.
     multipliers.cache_clear()
 
 
 @pytest.fixture
 def gradients(monkeypatch: pytest.MonkeyPatch):
-    """Called with parameters: puts gradients on them in place of `backward`, which asks for a driver's context."""
+    """Return a function that sets gradients of parameters; `backward` would need a driver."""
     from fakecuda.fakes import put_gradients
 
     def put(parameters: list[nn.Parameter]) -> None:

@@ -1,4 +1,4 @@
-"""Counts functions whose bytes are known, as `benchmarks/launches.py` counts those of a decision."""
+"""Count functions with known bytes by the method of `benchmarks/launches.py`."""
 
 import sys
 from pathlib import Path
@@ -18,30 +18,30 @@ MASK, LEAF = ROWS, ROWS * WIDTH * 4
 
 
 def written(which, one, other, kept):
-    """What is written in place is not read."""
+    """An in-place write does not read its target."""
     kept.copy_(torch.where(which[:, None], one, other))
 
 
 def merged(which, one, other, kept):
-    """Here it is."""
+    """This in-place write reads its target."""
     kept.copy_(torch.where(which[:, None], one, kept))
 
 
 def read_before(which, one, other, kept):
-    """Another kernel, a reduction of it, has to run first."""
+    """A reduction must run as an earlier kernel."""
     total = kept.sum()
     kept.copy_(other)
     return total
 
 
 def read_after(which, one, other, kept):
-    """It is read again by the next kernel."""
+    """The next kernel reads the result again."""
     kept.copy_(one)
     return kept.sum(0)
 
 
 def row_written(which, one, other, kept):
-    """A row whose number is in a tensor."""
+    """Write a row whose index is in a tensor."""
     kept.index_copy_(0, which[:1].long(), one[:1] + other[:1])
 
 
@@ -55,7 +55,7 @@ EXPECTED = {
 
 
 def main() -> None:
-    """What is counted is what is moved; sums and numbers of rows are small."""
+    """Check that counted bytes equal moved bytes; sums and row indices are small."""
     pretend_a_gpu()
     with without_a_driver(), FakeTensorMode():
         which = torch.zeros(ROWS, dtype=torch.bool, device="cuda:0")

@@ -1,7 +1,7 @@
-"""Fake CUDA: objects made on a CPU, whose tensors are then turned into fake ones on `cuda:0`, in place.
+"""Fake CUDA: create objects on a CPU, then convert their tensors to fake tensors on `cuda:0`, in place.
 
-A CUDA-linked torch holds such tensors without a GPU (`torch._subclasses.FakeTensorMode`): operations obey all rules of
-device, dtype and shape, and compute nothing.
+A CUDA build of torch supports such tensors without a GPU (`torch._subclasses.FakeTensorMode`): operations check device,
+dtype and shape, and compute nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CUDA = torch.device("cuda:0")
 
 
 class Fakes:
-    """Turns whatever can be reached from an object into fake tensors on `cuda:0`.
+    """Convert all tensors reachable from an object to fake tensors on `cuda:0`.
 
-    Objects, modules, lists and dictionaries are changed in place; tensors, TensorDicts and tuples are replaced, each by
-    one and the same, so that what is shared stays shared. Specs of TorchRL stay on the CPU: it checks their bounds
+    Objects, modules, lists and dictionaries are changed in place; tensors, TensorDicts and tuples are replaced
+    once each, so that shared objects stay shared. Specs of TorchRL stay on the CPU: it checks their bounds
     with a host read.
 
     Args:
-        mode: what holds the fake tensors.
+        mode: the mode of the fake tensors.
         battles: numbers of battles, before and after: tensors whose first axis has the one have the other then, and
             are contiguous.
     """
@@ -41,18 +41,18 @@ class Fakes:
     def __init__(self, mode: FakeTensorMode, battles: tuple[int, int] = (-1, -1)) -> None:
         self.mode, self.battles = mode, battles
         self.memo: dict[int, tuple[Any, Any]] = {}
-        """By `id`: what was given, kept alive so that the number stays its own, and what it became."""
+        """Original and converted object, keyed by `id`; a reference to the original keeps the id unique."""
         self.replaced: list[str] = []
         """Shape and dtype of each tensor that was not on the device."""
 
     def __call__(self, value: Any) -> Any:
-        """`value`, or what takes its place."""
+        """Return `value` or its replacement."""
         if isinstance(value, torch.device):
             return CUDA if value.type == "cpu" else value
         if value is None or isinstance(value, str | int | float | bytes | torch.dtype | type | types.ModuleType):
             return value
         if id(value) not in self.memo:
-            # Set first: objects may hold each other. What takes another's place does not hold itself.
+            # Set before the conversion: objects may reference each other, but a replacement never references itself.
             self.memo[id(value)] = (value, value)
             self.memo[id(value)] = (value, self._converted(value))
         return self.memo[id(value)][1]
@@ -97,14 +97,14 @@ class Fakes:
         return torch.Size((after, *size[1:])) if size and size[0] == before else size
 
     def _function(self, value: Any) -> None:
-        """What a function was made with: its own object, bound arguments, variables around it."""
+        """Convert a function's bound object, bound arguments and closure variables."""
         if isinstance(value, functools.partial):
             value.__setstate__((value.func, self(value.args), self(value.keywords), value.__dict__))
         elif isinstance(value, types.MethodType):
             self(value.__self__)
         elif value.__module__.startswith("echelon."):
             for cell in value.__closure__ or ():
-                with contextlib.suppress(ValueError):  # a variable that was never set
+                with contextlib.suppress(ValueError):  # an empty closure cell
                     cell.cell_contents = self(cell.cell_contents)
 
     def _attributes(self, value: Any) -> None:
@@ -122,26 +122,26 @@ class Fakes:
 
 
 class Event:
-    """In place of `torch.cuda.Event`, which asks for a driver."""
+    """Replaces `torch.cuda.Event`, which needs a driver."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
     def record(self, *args: Any) -> None:
-        """Nothing to record."""
+        """Do nothing."""
 
     def elapsed_time(self, other: Event) -> float:
-        """1 ms."""
+        """Return 1 ms."""
         return 1.0
 
 
 @contextlib.contextmanager
 def without_a_driver() -> Iterator[None]:
-    """Replaces what asks for a driver: events, `synchronize`, states of generators, what autocast finds out, and
+    """Replace functions that need a driver: events, `synchronize`, generator states, autocast queries, and
     autograd's backward pass.
 
-    The engine of autograd asks the driver for a context. Gradients of the right shape are put in place instead; the
-    backward passes of our own functions have a test of their own.
+    Autograd needs a CUDA context, so gradients of the right shape are set instead. A separate test covers the
+    backward passes of custom functions.
     """
     patches = (
         (torch.cuda, "Event", Event),
@@ -162,7 +162,7 @@ def without_a_driver() -> Iterator[None]:
 
 
 def put_gradients(parameters: list[nn.Parameter]) -> Any:
-    """In place of `Tensor.backward`: gives each of `parameters` a gradient."""
+    """Return a replacement of `Tensor.backward` that sets a gradient for each of `parameters`."""
 
     def backward(self: Tensor, *args: Any, **kwargs: Any) -> None:
         assert self.requires_grad
@@ -174,7 +174,7 @@ def put_gradients(parameters: list[nn.Parameter]) -> Any:
 
 
 def left_on_the_host(value: Any, mode: FakeTensorMode) -> list[str]:
-    """Shape and dtype of each tensor that can be reached from an object and is not on the device."""
+    """Return shape and dtype of each tensor that is reachable from an object and not on the device."""
     again = Fakes(mode)
     again(value)
     return again.replaced

@@ -1,4 +1,4 @@
-"""Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of our own functions."""
+"""Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of custom functions."""
 
 import dataclasses
 import json
@@ -31,11 +31,11 @@ from fakecuda.watch import Watch
 pytestmark = pytest.mark.fakecuda
 
 TORCHRL_CHECKS_A_RESET = "env/partial.py:_reset_proc_data"
-"""Where somebody calls `reset`, TorchRL looks at the flags of what comes back; not in a restart after a step."""
+"""TorchRL reads the flags that an explicit `reset` returns; it does not in a restart after a step."""
 
 
 def silent(watch: Watch, *, reads: tuple[str, ...] = (), transfers: tuple[str, ...] = ()) -> None:
-    """Nothing was read, copied or mixed but at these places."""
+    """Assert that reads and copies occur only at the given places, and that no operation mixes devices."""
     assert not watch.mixes and watch.operations.total() > 0
     assert watch.reads.keys() <= set(reads) and watch.transfers.keys() <= set(transfers)
 
@@ -48,7 +48,7 @@ def fake_env(mode, config: EnvConfig, num_envs: int = 6, **settings) -> EchelonE
 
 
 @pytest.mark.parametrize("preset", ["small", "standard", "large"])
-def test_steps_and_restarts(mode, preset):
+def test_step_and_restart_stay_on_device(mode, preset):
     env = fake_env(mode, dataclasses.replace(getattr(EnvConfig, preset)(), map_pool=2))
     with mode, Watch() as watch:
         now = env.reset()
@@ -64,16 +64,16 @@ def test_steps_and_restarts(mode, preset):
     assert {leaf.device for leaf in leaves} == {CUDA} and left_on_the_host(env, mode) == []
 
 
-def test_maps_are_renewed(mode):
+def test_map_renewal_runs_on_device(mode):
     env = fake_env(mode, dataclasses.replace(EnvConfig.small(), map_pool=3, map_spares=1))
     with mode, Watch() as watch:
         env.renew_maps()
     assert not watch.mixes
-    assert watch.reads.total() + watch.transfers.total() > 0, "it says that it reads the host: between iterations"
+    assert watch.reads.total() + watch.transfers.total() > 0, "map renewal may read the host between iterations"
     assert left_on_the_host(env, mode) == []
 
 
-def test_a_match_of_policies_and_commanders_that_is_recorded(mode, monkeypatch):
+def test_recorded_match_stays_on_device(mode, monkeypatch):
     monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 2)
     config = short_battles()
     made = {f"policy_{number}": TINY.build(PolicySpecs(config.comm_dim)).eval() for number in range(2)}
@@ -90,12 +90,12 @@ def test_a_match_of_policies_and_commanders_that_is_recorded(mode, monkeypatch):
     allowed = ("arena/until_done.py:run_until_done", TORCHRL_CHECKS_A_RESET)
     once = ("to device: replay/recorder.py:opening", "to device: arena/fingerprint.py:multipliers")
     silent(watch, reads=allowed, transfers=once)
-    assert watch.reads[allowed[0]] == 1, "whether all have ended, which is said to be so in the second decision"
-    assert watch.reads[TORCHRL_CHECKS_A_RESET] <= 3, "as the batch begins"
+    assert watch.reads[allowed[0]] == 1, "the check whether all battles have ended, true in the second decision"
+    assert watch.reads[TORCHRL_CHECKS_A_RESET] <= 3, "when the batch starts"
     assert outcome["winner"].device == CUDA and left_on_the_host(batch, mode) == []
 
 
-def test_a_match_whose_decisions_are_captured(mode, monkeypatch):
+def test_captured_match_stays_on_device(mode, monkeypatch):
     monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 2)
     monkeypatch.setattr(cuda_graphs, "has_graphs", lambda device: False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
@@ -113,8 +113,8 @@ def test_a_match_whose_decisions_are_captured(mode, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_the_way_back_through_functions_of_our_own(mode, dtype):
-    """The tests of an update put gradients in place of autograd's."""
+def test_backward_of_custom_functions_runs_on_device(mode, dtype):
+    """Update tests replace autograd, so this test runs the backward passes."""
 
     def backward(kind, *inputs):
         context = SimpleNamespace(mark_non_differentiable=lambda *a: None, set_materialize_grads=lambda *a: None)
@@ -143,7 +143,7 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
 
 
-def test_what_is_counted_is_what_kernels_move():
+def test_counted_bytes_match_known_bytes():
     script = Path(__file__).with_name("counted_bytes.py")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -154,7 +154,7 @@ def test_what_is_counted_is_what_kernels_move():
 
 @pytest.fixture(scope="module")
 def counted():
-    """What `benchmarks/launches.py` counts of functions, by name: by the code that Inductor writes for them."""
+    """Return the counts of `benchmarks/launches.py` by function, from the code that Inductor generates."""
     root = Path(__file__).parents[2]
     names = ["judge", "restart", *(["loops"] if jit.HAS_LOOPS else [])]
     command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", *names]
@@ -165,17 +165,17 @@ def counted():
     return {line["function"]: line for line in lines}
 
 
-def test_a_restart_moves_little_where_no_battle_is_done(counted):
+def test_restart_without_finished_battles_moves_few_bytes(counted):
     told = counted["restart"]
     assert 2 * 0.335 < told["GB"] < 1.2, "at least all memories of both teams once in and out"
     assert told["kernels"] <= 5
 
 
-def test_judging_and_rewards_are_few_launches(counted):
+def test_outcome_and_rewards_need_few_launches(counted):
     assert 0 < counted["judge"]["kernels"] <= 7
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_an_environment_in_loops_is_few_launches(counted):
+def test_environment_in_loops_needs_few_launches(counted):
     assert counted["loops"]["kernels"] == 1, "nothing is copied beside the kernel"
     assert counted["environment in loops"]["kernels"] <= 12

@@ -1,4 +1,4 @@
-"""Cases of pytest-benchmark on fake CUDA: with `--device cuda` all that they time is on the device."""
+"""Cases of pytest-benchmark on fake CUDA: with `--device cuda` all timed work is on the device."""
 
 from pathlib import Path
 
@@ -26,14 +26,14 @@ def benchmarks(monkeypatch):
 
 
 def parameters_of(part) -> list[nn.Parameter]:
-    """Of a memory, or of the policy of a trainer."""
+    """Return the parameters of a memory, or of a trainer's policy."""
     module = getattr(part, "policy", part)
     return list(module.parameters()) if isinstance(module, nn.Module) else []
 
 
 @pytest.mark.requirement("R40")
 @pytest.mark.parametrize("name", ["environment", "rollout", "update", "chunk_in_one_call", "chunk_by_steps"])
-def test_a_case_has_everything_on_the_device(mode, gradients, tmp_path, benchmarks, name):
+def test_benchmark_case_is_entirely_on_device(mode, gradients, tmp_path, benchmarks, name):
     cases, _ = benchmarks
     eager = {"backend": "eager"} if name in ("environment", "rollout", "update") else {}
     case = cases.CASES[name](CPU, tmp_path, **eager)
@@ -45,7 +45,7 @@ def test_a_case_has_everything_on_the_device(mode, gradients, tmp_path, benchmar
     assert left_on_the_host(case.parts, mode) == []
 
 
-def test_systems_have_everything_on_the_device(mode, benchmarks):
+def test_benchmarked_systems_are_entirely_on_device(mode, benchmarks):
     cases, breakdown = benchmarks
     env = cases.environment(CPU, Path(), backend="eager").parts[0]
     parts, fakes = breakdown.systems(env), Fakes(mode)

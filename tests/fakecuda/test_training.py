@@ -1,4 +1,4 @@
-"""An iteration on fake CUDA: everything on the device, one host read, and few copies, each with its reason."""
+"""An iteration on fake CUDA: all tensors on the device, one host read, and few copies, each with its reason."""
 
 import dataclasses
 
@@ -26,14 +26,14 @@ SHORT = PPOConfig(rollout_decisions=2, chunk_decisions=1, epochs=2, minibatches=
 
 
 def tiny_trainer(folder, **changes) -> Trainer:
-    """On the CPU, operation by operation."""
+    """Return a trainer on the CPU in eager mode."""
     return Trainer(
         tiny_run(**{"num_envs": 12, "backend": "eager", "precision": "bf16", "ppo": SHORT, **changes}), folder
     )
 
 
 def iterate(mode, gradients, trainer: Trainer) -> tuple[Trainer, Watch]:
-    """One iteration of a trainer whose tensors become fake."""
+    """Run one iteration of a trainer with fake tensors."""
     Fakes(mode)(trainer)
     gradients(list(trainer.policy.parameters()))
     watch = Watch()
@@ -55,14 +55,14 @@ def check(mode, trainer: Trainer, watch: Watch) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("kind", ["lstm", "gru", "mlp"])
-def test_a_policy_of_every_kind(mode, gradients, tmp_path, kind, precision):
+def test_iteration_of_each_policy_kind_stays_on_device(mode, gradients, tmp_path, kind, precision):
     changes = {"opponent": "self", "model": model_with(kind, TINY), "precision": precision}
     check(mode, *iterate(mode, gradients, tiny_trainer(tmp_path, **changes)))
 
 
 @pytest.mark.parametrize("cuda_graphs", ["off", "on"])
-def test_every_kind_of_opponent(mode, gradients, tmp_path, monkeypatch, cuda_graphs):
-    # What would be captured is called: a capture needs a driver.
+def test_iteration_with_each_opponent_kind_stays_on_device(mode, gradients, tmp_path, monkeypatch, cuda_graphs):
+    # Call the function instead of capturing it, because a capture needs a driver.
     monkeypatch.setattr(cuda_graphs_module, "has_graphs", lambda device: False)
     opponents = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "cuda_graphs": cuda_graphs}
     trainer, watch = iterate(mode, gradients, tiny_trainer(tmp_path, **opponents))
@@ -71,8 +71,8 @@ def test_every_kind_of_opponent(mode, gradients, tmp_path, monkeypatch, cuda_gra
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_commander_of_every_tier_and_the_one_before_it(mode, gradients, tmp_path, tier):
-    """While battles against the commander before last, both decide."""
+def test_iteration_against_each_tier_stays_on_device(mode, gradients, tmp_path, tier):
+    """While some battles still have the previous commander, both commanders decide."""
     before = "easy" if tier != "easy" else "hard"
     curriculum = CurriculumConfig(opponents=(before, tier))
     made = tiny_trainer(tmp_path, opponent="curriculum", curriculum=curriculum)
@@ -90,19 +90,19 @@ def test_a_commander_of_every_tier_and_the_one_before_it(mode, gradients, tmp_pa
     ],
     ids=str,
 )
-def test_every_form_of_an_update(mode, gradients, tmp_path, changes):
+def test_each_update_variant_stays_on_device(mode, gradients, tmp_path, changes):
     check(
         mode,
         *iterate(mode, gradients, tiny_trainer(tmp_path, opponent="self", ppo=dataclasses.replace(SHORT, **changes))),
     )
 
 
-def test_teams_of_unequal_size_under_a_critic_that_sees_all(mode, gradients, tmp_path):
+def test_unequal_teams_with_central_critic_stay_on_device(mode, gradients, tmp_path):
     env = dataclasses.replace(short_battles(), blue=("scout", "light", "heavy"), red=("scout", "medium"))
     model = dataclasses.replace(TINY, critic="central")
     check(mode, *iterate(mode, gradients, tiny_trainer(tmp_path, opponent="self", env=env, model=model)))
 
 
-def test_every_feature_and_reward_of_the_battle(mode, gradients, tmp_path):
+def test_all_features_and_rewards_stay_on_device(mode, gradients, tmp_path):
     env = dataclasses.replace(EnvConfig.standard(), map_pool=2, comm_dim=4)
     check(mode, *iterate(mode, gradients, tiny_trainer(tmp_path, opponent="heuristic:expert", env=env)))

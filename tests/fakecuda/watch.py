@@ -1,4 +1,4 @@
-"""Notes what a GPU would feel: host reads, transfers between host and device, tensors of both in one operation."""
+"""Record the costs on a GPU: host reads, host-device transfers, and operations with tensors of both devices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWERS = {torch.bool: False, torch.int32: 0, torch.int64: 0}
 
 
 def place() -> str:
-    """`file:function` of the innermost frame of the package."""
+    """Return `file:function` of the innermost frame of the package."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -34,20 +34,20 @@ def place() -> str:
 
 
 class Watch(TorchDispatchMode):
-    """Counts, by place, what makes the host wait or cannot run; scalar reads get an answer, so that all is seen.
+    """Count, by place, operations that make the host wait or cannot run. Scalar reads return a value to continue.
 
-    Lies above a `FakeTensorMode`. Numbers of no dimension on the CPU may take part in an operation of the device: they
-    are arguments of its kernel.
+    Use it above a `FakeTensorMode`. A 0-dimensional CPU tensor is allowed in a device operation, because it becomes a
+    kernel argument.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.reads: Counter[str] = Counter()
-        """Places that wait for the device: scalars, and shapes that depend on data."""
+        """Waits for the device by place: scalar reads, and data-dependent shapes."""
         self.transfers: Counter[str] = Counter()
-        """Places that copy between host and device, the direction before it."""
+        """Copies between host and device, keyed by direction and place."""
         self.mixes: Counter[str] = Counter()
-        """Places with tensors of both in one operation."""
+        """Operations with tensors of both devices, by place."""
         self.operations: Counter[str] = Counter()
         """Operations on the device by name."""
 
@@ -57,16 +57,16 @@ class Watch(TorchDispatchMode):
         on_device = any(tensor.is_cuda for tensor in given)
         if name in READS and isinstance(given[0], FakeTensor):
             self.reads[place()] += on_device
-            # Loops that go on until nothing changes end.
+            # End loops that run until nothing changes.
             return True if name == "aten::equal" else ANSWERS.get(given[0].dtype, 0.0)
         if on_device and (name in SHAPED_BY_DATA or self._is_unsized(name, args, kwargs)):
             self.reads[place()] += 1
-            # As far as anybody knows, all are different, and none is zero.
+            # Assume that all values are different and nonzero.
             if name == "aten::_unique2":
                 return given[0].flatten(), given[0].flatten(), given[0].flatten()
             if name == "aten::nonzero":
                 return given[0].new_empty((given[0].numel(), given[0].dim()), dtype=torch.int64)
-        # torch has no fake form of the fused optimiser whose rate is a tensor.
+        # torch has no fake kernel of the fused optimiser with a tensor learning rate.
         found = None if func is torch.ops.aten._fused_adam_.tensor_lr else func(*args, **kwargs)
         made = [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
         if on_device or any(tensor.is_cuda for tensor in made):
@@ -75,14 +75,14 @@ class Watch(TorchDispatchMode):
 
     @staticmethod
     def _is_unsized(name: str, args: Any, kwargs: Any) -> bool:
-        """Whether the shape of what comes out is in the data: indexing by a mask, repeating by a tensor."""
+        """Return whether the output shape depends on data: mask indexing, or repeating by a tensor."""
         if name in ("aten::index", "aten::index_put", "aten::index_put_"):
             return any(index is not None and index.dtype == torch.bool for index in args[1])
         return name == "aten::repeat_interleave" and kwargs.get("output_size") is None
 
     def _note(self, name: str, given: list[Tensor], made: list[Tensor]) -> None:
         self.operations[name] += 1
-        # Of a copy both ends count: a tensor made on the device from one of the host.
+        # A copy has tensors on both devices: its input and its output.
         kinds = {tensor.device.type for tensor in (*given, *made)}
         if name in COPIES and len(kinds) > 1:
             target = (given if name == "aten::copy_" else made)[0].device.type

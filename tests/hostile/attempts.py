@@ -1,7 +1,7 @@
-"""Commands in surroundings that fail them; `test_environment` starts this as a process of its own.
+"""Run commands in failing environments; `test_environment` starts this as a separate process.
 
-One import serves all: each attempt is a fork, of a process without threads. Prints one JSON line: by case, the exit
-code, what was printed, which files changed, and what the league holds.
+Each attempt is a fork of one process without threads, so imports run once. Prints one JSON line: by case, the exit
+code, the output, the changed files, and the content of the league.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# Matplotlib keeps a list of the fonts of this machine; where it must make it first and the disk is full, it says so.
+# Matplotlib caches the machine's fonts; it would warn if the disk is full when it creates the cache.
 import matplotlib.font_manager  # noqa: F401
 import torch
 
@@ -63,11 +63,11 @@ MADE = {
     "maps": "out/maps.png",
     "dataset": "out/battles.safetensors",
 }
-"""The file that each command makes."""
+"""File that each command creates."""
 
 
 def full(limit: int) -> Change:
-    """A disk on which no file may be longer than `limit` bytes."""
+    """Limit the size of each file to `limit` bytes, as on a full disk."""
 
     def change(home: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -77,7 +77,7 @@ def full(limit: int) -> Change:
 
 
 def read_only(home: Path) -> None:
-    """Folders that nobody may write to, not even root, who gives up its privileges."""
+    """Make folders read-only; root drops its privileges."""
     for folder in (home, *(path for path in home.rglob("*") if path.is_dir())):
         folder.chmod(0o555)
     header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
@@ -85,25 +85,25 @@ def read_only(home: Path) -> None:
 
 
 def output_full(home: Path) -> None:
-    """Output that goes to a full disk."""
+    """Send output to a full disk."""
     os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
 
 
 def output_closed(home: Path) -> None:
-    """Output that nobody reads any more."""
+    """Close the reading end of the output."""
     ear, mouth = os.pipe()
     os.close(ear)
     os.dup2(mouth, 1)
 
 
 def output_missing(home: Path) -> None:
-    """No output at all, as `>&-` starts a program."""
+    """Close the output, as `>&-` in a shell."""
     os.close(1)
     sys.stdout = None
 
 
 def interrupted(owner: object, name: str, after: bool, times: int = 1) -> Change:
-    """An interrupt just before, or just after, a function has been called so many times."""
+    """Raise an interrupt before or after the given call of a function."""
 
     def change(home: Path) -> None:
         function, left = getattr(owner, name), [times]
@@ -123,7 +123,7 @@ def interrupted(owner: object, name: str, after: bool, times: int = 1) -> Change
 
 
 def log_is(kind: str) -> Change:
-    """A log of a league that is no file."""
+    """Replace the log of a league by something other than a regular file."""
 
     def change(home: Path) -> None:
         log = home / "league" / "log.jsonl"
@@ -157,11 +157,11 @@ CASES: dict[str, tuple[str, Change, tuple[str, ...]]] = {
     "import interrupted as it has appeared": ("import", interrupted(store_module.os, "link", True), ()),
     **{f"a {kind} as log": ("tournament", log_is(kind), ()) for kind in ("fifo", "folder", "link")},
 }
-"""The command, what is done to its surroundings, and more words."""
+"""Command, change of its environment, and further arguments."""
 
 
 def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, str, str]:
-    """Run a command in a fork; its exit code, output and errors."""
+    """Run a command in a fork; return exit code, output and errors."""
     pipes = [os.pipe(), os.pipe()]
     process = os.fork()
     if process == 0:
@@ -175,7 +175,7 @@ def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, st
             sys.argv = ["pipelines/arena.py", *(word.replace("{home}", str(home)) for word in words)]
             run(arena.main)
         except SystemExit as stop:
-            # As Python ends a program.
+            # As at the exit of a Python program.
             if isinstance(stop.code, str):
                 os.write(2, f"{stop.code}\n".encode())
             code = stop.code if isinstance(stop.code, int) else 1
@@ -193,7 +193,7 @@ def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, st
 
 
 def held_by(folder: Path) -> dict[str, object]:
-    """What a league holds."""
+    """Return the content of a league."""
     if not (folder / "league.sqlite").exists():
         return {}
     store = Store(folder)
@@ -214,7 +214,7 @@ def held_by(folder: Path) -> dict[str, object]:
 
 
 def seen(home: Path) -> dict[str, object]:
-    """Files of a folder but those of the database itself, and what its leagues hold."""
+    """Return the files of a folder without database files, and the content of its leagues."""
     leagues = {name: held_by(home / name) for name in ("league", "new")}
     files = sorted(str(path.relative_to(home)) for path in home.rglob("*") if not path.is_dir())
     return {"files": files, **leagues}
@@ -222,7 +222,7 @@ def seen(home: Path) -> dict[str, object]:
 
 def main(home: Path) -> None:
     torch.set_num_threads(1)
-    # Lines of progress come by the clock.
+    # Progress lines depend on time.
     progress_bar.FIRST_S = math.inf
     made = home / "made"
     store = Store.create(made / "league", BRIEF)

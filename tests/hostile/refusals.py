@@ -1,4 +1,4 @@
-"""What a refusal is: one line of a ConfigError or FileError, short, and soon."""
+"""Definition of a refusal: a ConfigError or FileError with one short line, raised quickly."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 LONGEST_LINE = 900
-"""Letters of a message."""
+"""Maximum number of characters of a message."""
 
 
 def refusal(act: Callable[[], object], *says: str) -> str:
-    """The message that `act` is refused with: one short line that holds each of `says`."""
+    """Assert that `act` is refused, and return its message: one short line with each of `says`."""
     with pytest.raises((ConfigError, FileError)) as error:
         act()
     message = str(error.value)
@@ -23,7 +23,7 @@ def refusal(act: Callable[[], object], *says: str) -> str:
 
 
 def refused_or_taken(act: Callable[[], object], *says: str) -> bool:
-    """Whether `act` is taken; else it is refused as in `refusal`."""
+    """Return whether `act` succeeds; otherwise assert a refusal."""
     try:
         act()
     except (ConfigError, FileError):

@@ -1,4 +1,4 @@
-"""What a user hands to matches, adds to the environment, or sets for torchrun, and is none: one ConfigError each."""
+"""Invalid arguments of matches, extensions of the environment and torchrun variables raise one ConfigError each."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ MATCHES = {
 
 
 @pytest.mark.parametrize("arguments", MATCHES.values(), ids=MATCHES)
-def test_a_match_is_of_policies_by_name(arguments):
+def test_match_refuses_invalid_policies(arguments):
     refusal(lambda: Match(*arguments, 2, ArenaConfig(CPU)), " must be ")
 
 
@@ -62,7 +62,7 @@ DECIDES = {
 
 
 @pytest.mark.parametrize("policy", DECIDES.values(), ids=DECIDES)
-def test_a_policy_writes_actions(policy):
+def test_policy_must_write_actions(policy):
     refusal(
         lambda: Match(("x", policy), {"y": Y}, CONFIG, 2, ArenaConfig(CPU)).play(0),
         "the action of function must be of shape (",
@@ -70,11 +70,11 @@ def test_a_policy_writes_actions(policy):
 
 
 @pytest.mark.parametrize("battles", [[], [-1], ["a"], None, [0.5], [10**20], "01", 5, [True]], ids=repr)
-def test_a_recorder_keeps_places(battles):
+def test_recorder_refuses_invalid_battle_count(battles):
     refusal(lambda: Recorder(battles), "Recorder.battles must be ")
 
 
-# What a user adds
+# Extensions by users
 
 
 WRONG_NAMES = {"none": None, "a number": 5, "nothing": "", "two words": "a b", "escape codes": "\x1b[31m"}
@@ -83,14 +83,14 @@ WRONG_FUNCTIONS = {"a number": 5, "of nothing": lambda: 0, "of one": json.loads,
 
 
 @pytest.mark.parametrize("name", WRONG_NAMES.values(), ids=WRONG_NAMES)
-def test_a_name_is_an_identifier(name, maps):
+def test_registered_name_must_be_identifier(name, maps):
     refusal(lambda: echelon.register_biome(name, lambda *_: None), "the name of a biome must be ")
     extra = {name: echelon.RewardTerm(lambda *_: torch.zeros(2, 10))}
     refusal(lambda: EchelonEnv(CONFIG, 2, "cpu", 0, maps=maps, extra_rewards=extra), "a name in extra_rewards must be ")
 
 
 @pytest.mark.parametrize("function", WRONG_FUNCTIONS.values(), ids=WRONG_FUNCTIONS)
-def test_a_function_takes_what_it_is_given(function, maps):
+def test_registered_function_must_accept_arguments(function, maps):
     refusal(lambda: echelon.register_biome("lake", function), "a function of (material, where, seeds, world)")
     extra = {"mine": echelon.RewardTerm(function)}
     said = "a function of (before, after, ending, sim_model)"
@@ -98,13 +98,13 @@ def test_a_function_takes_what_it_is_given(function, maps):
 
 
 @pytest.mark.parametrize("weight", ["x", None, 1e300, float("nan"), True, 1j], ids=repr)
-def test_a_weight_is_a_number(weight, maps):
+def test_reward_weight_must_be_number(weight, maps):
     extra = {"mine": echelon.RewardTerm(lambda *_: torch.zeros(2, 10), weight)}
     refusal(lambda: EchelonEnv(CONFIG, 2, "cpu", 0, maps=maps, extra_rewards=extra), "'mine'].weight must be ")
 
 
 @pytest.mark.parametrize("paid", [None, 1.0, [0], torch.zeros(2, 10, dtype=torch.complex64)], ids=repr)
-def test_a_term_returns_real_numbers(paid, maps):
+def test_reward_term_must_return_real_numbers(paid, maps):
     extra = {"mine": echelon.RewardTerm(lambda *_: paid)}
     env = EchelonEnv(CONFIG, 2, "cpu", 0, maps=maps, extra_rewards=extra)
     refusal(lambda: env.rollout(1), "'mine'] must be a tensor of real numbers")
@@ -114,20 +114,20 @@ def test_a_term_returns_real_numbers(paid, maps):
 
 
 @pytest.mark.parametrize("folder", ["a file/league", "y" * 300, "/proc/no/league"])
-def test_a_league_that_cannot_be_made(folder, tmp_path):
+def test_uncreatable_league_is_refused(folder, tmp_path):
     (tmp_path / "a file").touch()
     refusal(lambda: Store.create(tmp_path / folder, CONFIG), "league.sqlite: cannot be created: ")
     assert [path.name for path in tmp_path.iterdir()] == ["a file"]
 
 
-def test_a_seed_beyond_64_bits_is_not_recorded(tmp_path):
+def test_seed_beyond_64_bits_is_refused(tmp_path):
     with closing(Store.create(tmp_path / "league", CONFIG)) as store:
         one, two, *_ = (entry.id for entry in store.entries())
         refusal(lambda: store.record([fought(one, two, 2**63)]), "cannot be read or written")
         assert store.matches() == []
 
 
-# What torchrun tells
+# Variables of torchrun
 
 
 VARIABLES = {
@@ -147,7 +147,7 @@ VARIABLES = {
 
 
 @pytest.mark.parametrize("variables", VARIABLES.values(), ids=VARIABLES)
-def test_variables_that_are_not_those_of_torchrun(variables, monkeypatch):
+def test_invalid_torchrun_variables_are_refused(variables, monkeypatch):
     for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -1,4 +1,4 @@
-"""Checkpoints of strangers: every claim made wrong in every way, and files that are longer than their claims say."""
+"""Untrusted checkpoints: invalid values in all metadata, and files longer than declared."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def path(tmp_path):
 
 
 def all_read(path):
-    """Everything that is read of a checkpoint: the error in one line, or nothing."""
+    """Read a checkpoint completely; return the one-line error or None."""
     report = inspect_checkpoint(path)
     assert all(len(line) < 200_000 for line in format_report(report))
     try:
@@ -50,7 +50,7 @@ def all_read(path):
     return None
 
 
-def test_the_checkpoint_that_is_changed_here_can_be_read(path):
+def test_unchanged_checkpoint_is_readable(path):
     assert all_read(path) is None
 
 
@@ -60,16 +60,16 @@ CHANGED = [
     if place and "settings" not in place[:-1] and place[:2] not in (("env", "catalog"), ("battles", "env"))
 ]
 HARMLESS = {"written_by", "group_sizes", "settings", "battles", "reward", "layout", "seconds"}
-"""Told, or compared with those of the run that goes on."""
+"""Metadata that is only displayed, or compared with the resumed run."""
 WRONG = (
     *("gone", "null", "true", "a word", "escape codes", "below zero", "a fraction", "an empty list", "an empty object"),
     "a list in lists",
 )
-"""Of `VALUES`; how large a number may be is the affair of `test_settings.py`."""
+"""Names in `VALUES`; `test_settings.py` covers the limits of numbers."""
 
 
 @pytest.mark.parametrize("place", CHANGED, ids=lambda place: ".".join(map(str, place)))
-def test_a_claim_is_refused_in_one_line_or_does_no_harm(path, place):
+def test_changed_metadata_is_refused_or_harmless(path, place):
     refused = 0
     for name in WRONG[1:] if isinstance(place[-1], int) else WRONG:
         (path / CLAIMS).write_text(json.dumps(put(SAID, place, VALUES[name])))
@@ -86,8 +86,8 @@ def put_file(path, name, data):
 
 @pytest.mark.parametrize("size", [600 << 20, 3 * GIB, 15 * GIB, 64 * GIB])
 @pytest.mark.parametrize("name", [POLICY, LEARNER, RUN])
-def test_a_file_longer_than_its_claims_say_is_not_read(path, name, size):
-    """A true header of one tensor of as many bytes, which are not on the disk."""
+def test_file_longer_than_declared_is_not_read(path, name, size):
+    """Return a valid header of one tensor whose bytes are not on the disk."""
     text = json.dumps({"t": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
     (path / name).write_bytes(len(text).to_bytes(8, "little") + text)
     os.truncate(path / name, 8 + len(text) + size)
@@ -97,8 +97,8 @@ def test_a_file_longer_than_its_claims_say_is_not_read(path, name, size):
     assert problem == told
 
 
-def test_a_cap_is_that_of_the_claims():
-    """The optimiser's is three times that of the weights, and that of a run grows with its battles."""
+def test_size_limit_follows_metadata():
+    """The limit of the optimiser is three times that of the weights; the limit of a run grows with its battles."""
     found = open_checkpoint(KEPT)
     weights = sum(value.nbytes for value in found.policy().state_dict().values())
     assert weights < found.most_bytes(POLICY) < weights + (2 << 20)
@@ -109,7 +109,7 @@ def test_a_cap_is_that_of_the_claims():
     assert small + (100 << 20) < found.most_bytes(RUN) < 4 * GIB
 
 
-def test_files_of_a_model_that_is_not_imported_are_held_against_its_weights(path):
+def test_files_of_unimported_model_are_checked_against_weights(path):
     (path / CLAIMS).write_text(json.dumps(put(SAID, ("model", "kind"), "somebodys.package:Config")))
     report = inspect_checkpoint(path)
     assert report.is_valid and "somebodys" not in sys.modules
@@ -119,7 +119,7 @@ def test_files_of_a_model_that_is_not_imported_are_held_against_its_weights(path
 
 @pytest.mark.parametrize("number", [-1, 10**12, 0.5, "8", None, True, [8]])
 @pytest.mark.parametrize("setting", ["num_envs", "past_blocks", "past_kept"])
-def test_a_cap_needs_sound_numbers(path, setting, number):
+def test_size_limit_requires_valid_settings(path, setting, number):
     (path / CLAIMS).write_text(json.dumps(put(SAID, ("settings", setting), number)))
     with pytest.raises(FileError, match=f"settings.{setting} must be 0..16777216, got"):
         open_checkpoint(path).parts(0)
@@ -146,13 +146,13 @@ FACTS |= {"facts of numbers": {"facts": '{"battles": 1}'}, "facts of fewer parts
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_a_run_file_says_of_each_part_what_it_is(path, name):
+def test_run_file_with_invalid_facts_is_refused(path, name):
     put_file(path, RUN, safetensors.torch.save(TENSORS, FACTS[name]))
     assert str(all_read(path)).startswith(f"{RUN}: ")
 
 
 @pytest.mark.parametrize("change", ["gone", "a type", "an axis", "a name", "NaN"])
-def test_weights_are_those_of_the_model(path, change):
+def test_weights_must_match_model(path, change):
     weights = safetensors.torch.load((KEPT / POLICY).read_bytes())
     key = sorted(weights)[0]
     value = weights.pop(key)
@@ -168,8 +168,8 @@ def test_weights_are_those_of_the_model(path, change):
     assert told.startswith(f"{POLICY}: ") and "\x1b" not in told
 
 
-def test_json_of_250_megabytes_is_not_parsed(path, tmp_path):
-    """As a catalog and as the claims of a checkpoint."""
+def test_oversized_json_is_not_parsed(path, tmp_path):
+    """As a catalog file and as checkpoint metadata."""
     with open(tmp_path / "catalog.json", "wb") as file:
         file.write(b"[")
         for _ in range(125):
@@ -184,12 +184,12 @@ def test_json_of_250_megabytes_is_not_parsed(path, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["2^63", "400 digits", "a list in lists", "a long list", "null"])
-def test_a_catalog_that_is_none_is_refused_in_one_line(tmp_path, name):
+def test_invalid_catalog_is_refused_in_one_line(tmp_path, name):
     (tmp_path / "catalog.json").write_text(json.dumps(VALUES[name]))
     with pytest.raises((FileError, ConfigError)) as caught:
         read_catalog(tmp_path / "catalog.json")
     assert str(caught.value).isprintable() and len(str(caught.value)) <= 1000
 
 
-def test_every_place_is_found():
+def test_all_metadata_paths_are_covered():
     assert len(CHANGED) > 60 and at(SAID, CHANGED[-1]) is not None

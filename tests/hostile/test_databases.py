@@ -1,4 +1,4 @@
-"""Databases of strangers: refused in one line that says what is wrong, soon, and without a byte written to them."""
+"""Untrusted databases: refused quickly in one line that names the error, without any write to the file."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 @pytest.fixture(scope="module")
 def league(tmp_path_factory) -> Path:
-    """A league with a row in every table, in one file without a log."""
+    """Return a league with a row in every table, in one file without a log."""
     home = tmp_path_factory.mktemp("league")
     store = Store.create(home / "league", BRIEF)
     entry = store.add(checkpoint_of(home, 1))
@@ -53,7 +53,7 @@ def league(tmp_path_factory) -> Path:
 
 
 def use(folder: Path) -> list[str]:
-    """Everything that is done with a league; the messages of what is refused."""
+    """Use a league in all ways; return the messages of refusals."""
 
     def play(store: Store) -> None:
         battles = round_robin([entry.id for entry in store.active()], [5])
@@ -84,7 +84,7 @@ def use(folder: Path) -> list[str]:
 
 
 def used(league: Path, home: Path, spoil) -> tuple[list[str], float]:
-    """The messages about a league whose database was spoiled, and the seconds it took."""
+    """Return the messages about a corrupt league, and the elapsed seconds."""
     folder = shutil.copytree(league, home / "league")
     spoil(folder / FILE)
     began = time.process_time()
@@ -96,7 +96,7 @@ def used(league: Path, home: Path, spoil) -> tuple[list[str], float]:
 
 
 def sql(*statements: str, values: tuple = ()):
-    """Spoils a database by SQL that SQLite itself takes."""
+    """Return a function that corrupts a database by valid SQL."""
 
     def spoil(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -108,7 +108,7 @@ def sql(*statements: str, values: tuple = ()):
 
 
 def in_schema(before: str, after: str):
-    """Spoils the text of the schema, which SQLite keeps as it is."""
+    """Return a function that changes the stored text of the schema."""
     return sql(
         "PRAGMA writable_schema = ON",
         f"UPDATE sqlite_master SET sql = replace(sql, '{before}', '{after}')",
@@ -117,7 +117,7 @@ def in_schema(before: str, after: str):
 
 
 def foreign(*statements: str):
-    """Spoils a database by putting somebody else's in its place."""
+    """Return a function that replaces a database by a foreign one."""
 
     def spoil(path: Path) -> None:
         path.unlink()
@@ -128,7 +128,7 @@ def foreign(*statements: str):
 
 MARK = f"application_id must be {APPLICATION_ID}, got "
 SCHEMAS = {
-    "somebody's notes": (foreign("CREATE TABLE notes (line TEXT)", "INSERT INTO notes VALUES ('dear')"), MARK + "0"),
+    "database of notes": (foreign("CREATE TABLE notes (line TEXT)", "INSERT INTO notes VALUES ('dear')"), MARK + "0"),
     "a table called league": (foreign("CREATE TABLE league (name TEXT PRIMARY KEY, value TEXT NOT NULL)"), MARK + "0"),
     "nothing": (foreign("PRAGMA user_version = 0", "VACUUM"), MARK + "0"),
     "an empty file": (lambda path: path.write_bytes(b""), MARK + "0"),
@@ -210,7 +210,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("case", SCHEMAS)
-def test_another_schema_is_refused_and_not_written_to(league, tmp_path, case):
+def test_foreign_schema_is_refused_and_not_modified(league, tmp_path, case):
     spoil, message = SCHEMAS[case]
     folder = shutil.copytree(league, tmp_path / "league")
     path = folder / FILE
@@ -258,7 +258,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_a_value_that_cannot_be_is_refused_by_its_column(league, tmp_path, case):
+def test_invalid_value_error_names_column(league, tmp_path, case):
     table, column, value = VALUES[case]
     mark = "CAST(? AS TEXT)" if isinstance(value, memoryview) else "?"
     row = f"(SELECT max(rowid) FROM {table})"
@@ -272,7 +272,7 @@ def test_a_value_that_cannot_be_is_refused_by_its_column(league, tmp_path, case)
 
 
 def setting(name: str, value: str | bytes | int):
-    """Spoils a setting."""
+    """Return a function that corrupts a setting."""
     return sql("INSERT OR REPLACE INTO league VALUES (?, ?)", values=(name, value))
 
 
@@ -294,7 +294,7 @@ ROWS = {
     "rules are a text": (setting("rules", '"x"'), "rules must be a JSON object"),
     "rules that cannot be": (setting("rules", json.dumps({**CONFIG, "tau": -1.0})), "tau must be 0.001"),
     "rules that lack one": (setting("rules", "{}"), "rules must be complete: this LeagueConfig lacks tau, "),
-    "rules nobody knows": (setting("rules", '{"x": 1}'), "rules.x must be absent"),
+    "unknown rules": (setting("rules", '{"x": 1}'), "rules.x must be absent"),
     "no settings": (sql("DELETE FROM league"), "expected the rules of a league, found none"),
     "a role of text": (setting("role main", '{"generation": "../.."}'), "role main.generation must be an integer"),
     "a role with more": (setting("role main", json.dumps({**ROLE, "x": 1})), "role main.x must be absent"),
@@ -302,7 +302,7 @@ ROWS = {
         setting("role main", json.dumps({**ROLE, "generation": "../../x"})),
         "role main.generation must be an integer",
     ),
-    "a role that judges nobody": (
+    "a role with an unknown judged entry": (
         setting("role main", json.dumps({**ROLE, "judged": {"x": [1, 2]}})),
         "role main.judged must be a sha256",
     ),
@@ -330,7 +330,7 @@ ROWS = {
         "according to its name",
     ),
     "a tier with another id": (sql(f"UPDATE entries SET id = '{'a' * 64}' WHERE rowid = 2"), "id must be"),
-    "a tier nobody knows": (sql("UPDATE entries SET name = 'heuristic:best@1' WHERE rowid = 1"), "name must be"),
+    "an unknown tier": (sql("UPDATE entries SET name = 'heuristic:best@1' WHERE rowid = 1"), "name must be"),
     "a name that is a class": (sql("UPDATE entries SET name = 'os:system' WHERE rowid = 6"), "name must be"),
     "a name that is a path": (sql("UPDATE entries SET name = '../../x' WHERE rowid = 6"), "name must be"),
     "weights that lead elsewhere": (
@@ -354,7 +354,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_a_row_that_cannot_be_is_refused(league, tmp_path, case):
+def test_invalid_row_is_refused(league, tmp_path, case):
     spoil, message = ROWS[case]
     victim = tmp_path / "victim"
     victim.write_text("a file of the user's")
@@ -367,13 +367,13 @@ PAGE = 4096
 
 
 def root_of(path: Path, table: str) -> int:
-    """Number of the first page of a table."""
+    """Return the number of a table's first page."""
     with closing(sqlite3.connect(path)) as database:
         return database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
 
 
 def interior(child: int, cells: int = 400) -> bytes:
-    """A page of a table that refers to one child again and again."""
+    """Return a table page with many references to one child."""
     page = bytearray(PAGE)
     page[0:12] = bytes(
         [5, 0, 0, *cells.to_bytes(2, "big"), *(PAGE - 5 * cells).to_bytes(2, "big"), 0]
@@ -386,7 +386,7 @@ def interior(child: int, cells: int = 400) -> bytes:
 
 
 def endless_pages(table: str):
-    """Spoils a table: five pages, each 400 times the child of another, tell of 10^13 rows."""
+    """Corrupt a table: five pages, each 400 times the child of another, represent 10^13 rows."""
 
     def spoil(path: Path) -> None:
         root, data = root_of(path, table), bytearray(path.read_bytes())
@@ -402,7 +402,7 @@ def endless_pages(table: str):
 
 
 def a_page_of_its_own(table: str):
-    """Spoils a table: its first page is its own child."""
+    """Corrupt a table: its first page is its own child."""
 
     def spoil(path: Path) -> None:
         root = root_of(path, table)
@@ -412,7 +412,7 @@ def a_page_of_its_own(table: str):
 
 
 def put(place: int, values: bytes):
-    """Spoils bytes at a place."""
+    """Overwrite bytes at an offset."""
 
     def spoil(path: Path) -> None:
         with open(path, "r+b") as file:
@@ -423,12 +423,12 @@ def put(place: int, values: bytes):
 
 
 def page(table: str, values: bytes):
-    """Spoils the first page of a table."""
+    """Overwrite the first page of a table."""
     return lambda path: put(PAGE * (root_of(path, table) - 1), values)(path)
 
 
 def cut(share: float):
-    """Spoils a database by cutting it off."""
+    """Truncate a database."""
     return lambda path: path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
 
 
@@ -445,7 +445,7 @@ PAGES = {
     "all but the end": (cut(0.9), "corrupt: "),
     "pages of 3 bytes": (put(16, b"\x00\x03"), "not a database"),
     "a version of the format to come": (put(18, b"\x09\x09"), "not a database|readonly"),
-    "letters of a set nobody knows": (put(56, b"\x00\x00\x00\x09"), ""),
+    "an unknown text encoding": (put(56, b"\x00\x00\x00\x09"), ""),
     "another set of letters": (put(56, b"\x00\x00\x00\x02"), "not the file of a league|cannot be read|malformed"),
     "a schema of another format": (put(44, b"\x00\x00\x00\x63"), "unsupported file format"),
     "the schema's page is zeros": (put(100, bytes(PAGE - 100)), "corrupt: "),
@@ -473,8 +473,8 @@ PAGES = {
 
 
 @pytest.mark.parametrize("case", PAGES)
-def test_spoiled_pages_are_told_in_one_line(league, tmp_path, case):
-    """Those without a message are harmless."""
+def test_corrupt_pages_are_refused_in_one_line(league, tmp_path, case):
+    """Cases without a message are harmless."""
     spoil, message = PAGES[case]
     said, took_s = used(league, tmp_path, spoil)
     assert took_s < LONGEST_S
@@ -485,8 +485,8 @@ def test_spoiled_pages_are_told_in_one_line(league, tmp_path, case):
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_bits_that_flipped_are_told_in_one_line_or_are_harmless(league, tmp_path, seed):
-    """Whatever they are in: values of rows, which are checked, or what SQLite holds them by."""
+def test_flipped_bits_are_refused_in_one_line_or_harmless(league, tmp_path, seed):
+    """Flip bits in row values, which are checked, and in SQLite's own structures."""
     chance = random.Random(seed)
 
     def spoil(path: Path) -> None:
@@ -499,7 +499,7 @@ def test_bits_that_flipped_are_told_in_one_line_or_are_harmless(league, tmp_path
     assert took_s < LONGEST_S
 
 
-def test_a_query_without_an_end_is_ended(league):
+def test_endless_query_is_aborted(league):
     with closing(Database(league / FILE, "rw")) as database:
         with pytest.raises(FileError, match="not the file of a league: a query exceeded"):
             database.execute(ENDLESS)
@@ -507,14 +507,14 @@ def test_a_query_without_an_end_is_ended(league):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="its sqlite3 has no limits")
-def test_a_value_without_an_end_is_refused(league):
+def test_oversized_value_is_refused(league):
     with closing(Database(league / FILE, "rw")) as database:
         for vast in ("zeroblob(1000000000)", "hex(zeroblob(16000000))"):
             with pytest.raises(FileError, match="string or blob too big"):
                 database.execute(f"SELECT {vast}")
 
 
-def test_what_a_query_may_cost_is_far_above_what_one_costs(tmp_path):
+def test_query_limit_is_far_above_real_cost(tmp_path):
     """The largest queries of a league of 20,000 matches."""
     store = Store.create(tmp_path / "league", BRIEF)
     one, two, *_ = (entry.id for entry in store.entries())

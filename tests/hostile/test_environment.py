@@ -1,4 +1,4 @@
-"""Full disks, read-only folders, a locked database, interrupts: one line, nothing lost, nothing half-written."""
+"""Full disks, read-only folders, a locked database, interrupts: one error line, no lost data, no partial files."""
 
 import errno
 import json
@@ -54,7 +54,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory) -> dict[str, dict]:
-    """What each of `CASES` came to."""
+    """Return the result of each of `CASES`."""
     script = Path(__file__).with_name("attempts.py")
     command = [sys.executable, str(script), str(tmp_path_factory.mktemp("attempts"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S)
@@ -63,12 +63,12 @@ def told(tmp_path_factory) -> dict[str, dict]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_command_that_fails_says_so_in_one_line_and_leaves_nothing_behind(told, case):
+def test_failing_command_prints_one_line_and_leaves_no_files(told, case):
     now, (command, _, _) = told[case], CASES[case]
     code, before, after = now["code"], now["before"], now["after"]
     lines = now["errors"].splitlines()
     if "closed pipe" in case:
-        assert code in (0, 1) and not lines, "nobody is there to be told"
+        assert code in (0, 1) and not lines, "the pipe has no reader"
     elif code == 0:
         assert "bytes" in case or "output" in case, "a disk that has room for this, or a command that prints nothing"
         assert not lines
@@ -79,7 +79,7 @@ def test_a_command_that_fails_says_so_in_one_line_and_leaves_nothing_behind(told
         assert line.startswith("interrupted" if "interrupted" in case else "error: ") and len(line) < 500
     assert now["victim"] == "a file of the user's"
     new = [name for name in after["files"] if name not in before["files"]]
-    # The case itself puts a folder in the place of this file.
+    # The case itself replaces this file by a folder.
     replaced = {"league/log.jsonl"} if case == "a folder as log" else set()
     assert set(before["files"]) - set(after["files"]) - replaced == set()
     assert not [name for name in new if "/." in name], "no drafts"
@@ -96,7 +96,7 @@ def test_a_command_that_fails_says_so_in_one_line_and_leaves_nothing_behind(told
         assert theirs == ours
 
 
-def test_every_command_met_a_disk_too_small_for_it_and_a_folder_that_is_read_only(told):
+def test_every_command_was_tried_on_full_disk_and_read_only_folder(told):
     for command in COMMANDS:
         codes = {case: told[case]["code"] for case, (name, _, _) in CASES.items() if name == command}
         assert codes[f"{command}, a disk of 0 bytes"] == codes[f"{command}, folders read-only"] == 1
@@ -116,7 +116,7 @@ def test_every_command_met_a_disk_too_small_for_it_and_a_folder_that_is_read_onl
         ("a link as log", 12, "expected a regular file"),
     ],
 )
-def test_what_was_fought_is_recorded(told, case, recorded, says):
+def test_finished_battles_are_recorded(told, case, recorded, says):
     now = told[case]
     assert now["after"]["league"]["matches"] - now["before"]["league"]["matches"] == recorded
     assert says in now["errors"] and now["after"]["league"]["period"] == now["before"]["league"]["period"]
@@ -179,8 +179,8 @@ WRITERS = {
     # SQLite syncs its own files.
     [(case, way) for case in WRITERS for way in ("fsync", "rename", "mkdir") if (case, way) != ("a league", "fsync")],
 )
-def test_whatever_is_written_is_there_whole_or_not_at_all(tmp_path, monkeypatch, case, way):
-    """The disk is full at the last moment, when all was written but is not on it; or a file cannot even be made."""
+def test_failed_write_leaves_complete_file_or_none(tmp_path, monkeypatch, case, way):
+    """The disk is full at fsync, at rename, or at mkdir."""
     name, write = WRITERS[case]
     path = tmp_path / name
 
@@ -203,7 +203,7 @@ def test_whatever_is_written_is_there_whole_or_not_at_all(tmp_path, monkeypatch,
     assert path.exists() and [found for found in tmp_path.iterdir() if found != path] == []
 
 
-def test_the_file_of_before_stays_where_a_new_one_cannot_be_written(tmp_path, monkeypatch):
+def test_failed_write_keeps_previous_file(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("before")
     with pytest.raises(KeyboardInterrupt), atomic_write(path) as draft:
@@ -216,7 +216,7 @@ def test_the_file_of_before_stays_where_a_new_one_cannot_be_written(tmp_path, mo
 
 
 def append_where_files_are_short(path: Path) -> None:
-    """What a process does on a disk on which no file may be longer than 20 bytes."""
+    """Append to a file in a process that limits files to 20 bytes."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
     with pytest.raises(FileError, match=f"{path}: cannot be written: "):
@@ -224,7 +224,7 @@ def append_where_files_are_short(path: Path) -> None:
     append_whole(path, b"second\n")
 
 
-def test_a_line_is_appended_whole_or_not_at_all(tmp_path):
+def test_append_is_atomic(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(b"first\n")
     writer = multiprocessing.get_context("fork").Process(target=append_where_files_are_short, args=(path,))
@@ -234,8 +234,8 @@ def test_a_line_is_appended_whole_or_not_at_all(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "link"])
-def test_only_a_regular_file_is_appended_to(tmp_path, kind):
-    """A fifo would let the writer wait for ever."""
+def test_append_requires_regular_file(tmp_path, kind):
+    """Writing to a fifo would block forever."""
     path, victim = tmp_path / "log.jsonl", tmp_path / "victim"
     victim.touch()
     {"fifo": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(victim)}[kind](path)
@@ -244,7 +244,7 @@ def test_only_a_regular_file_is_appended_to(tmp_path, kind):
     assert victim.read_bytes() == b""
 
 
-def test_a_row_of_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_metrics_row_write_is_atomic(tmp_path, monkeypatch):
     table = CsvTable(tmp_path / "metrics.csv", ("iteration", "kl"))
     table.write({"iteration": 1, "kl": 0.5})
     with monkeypatch.context() as full:
@@ -257,7 +257,7 @@ def test_a_row_of_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [row["iteration"] for row in read_table(tmp_path / "metrics.csv")] == ["1", "2"]
 
 
-def test_weights_that_cannot_be_stored_leave_nothing_behind(tmp_path, monkeypatch):
+def test_failed_weight_write_leaves_no_files(tmp_path, monkeypatch):
     store, path = fresh(tmp_path), checkpoint_of(tmp_path, 1)
     with monkeypatch.context() as full:
         full.setattr(
@@ -280,24 +280,24 @@ def arena_of(store: Store) -> LeagueArena:
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Waits for a lock are short; who holds it does so to the end of the test."""
+    """Shorten the wait for a lock; the lock is held until the test ends."""
     for name, value in (("ATTEMPT_S", 0.01), ("PAUSE_S", 0.0), ("TELL_S", 0.0), ("PATIENCE_S", 0.05)):
         monkeypatch.setattr(database, name, value)
 
 
 def lock(folder: Path) -> sqlite3.Connection:
-    """Another program that writes to a league."""
+    """Open a write transaction on a league, as another program."""
     other = sqlite3.connect(folder / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     return other
 
 
 def kept_in(message: str) -> Path:
-    """The file that a message tells of."""
+    """Return the file named in a message."""
     return Path(message.partition("`arena.py import ")[2].partition(" --league")[0])
 
 
-def test_a_batch_that_meets_a_lock_is_kept_and_imported(tmp_path, impatient, monkeypatch, capsys):
+def test_batch_is_saved_and_importable_if_database_is_locked(tmp_path, impatient, monkeypatch, capsys):
     store = fresh(tmp_path)
     battles = round_robin([entry.id for entry in store.entries()], [1])[:4]
     play, others = LeagueArena._play_batch, []
@@ -321,7 +321,7 @@ def test_a_batch_that_meets_a_lock_is_kept_and_imported(tmp_path, impatient, mon
     assert store.played(battles) == set(battles) and claimed(Store(store.folder)) == set()
 
 
-def test_a_lock_is_waited_for_and_told_of(tmp_path, impatient, monkeypatch, caplog):
+def test_database_lock_is_awaited_and_logged(tmp_path, impatient, monkeypatch, caplog):
     store = fresh(tmp_path)
     one, two, *_ = (entry.id for entry in store.entries())
     other, pauses = lock(store.folder), []
@@ -340,7 +340,7 @@ def test_a_lock_is_waited_for_and_told_of(tmp_path, impatient, monkeypatch, capl
     assert caplog.messages[0].startswith(f"{store.path}: locked by another process, retrying for ")
 
 
-def test_a_batch_that_meets_a_full_disk_is_kept_and_imported(tmp_path):
+def test_batch_is_saved_and_importable_if_disk_is_full(tmp_path):
     store = fresh(tmp_path)
     battles = round_robin([entry.id for entry in store.entries()], [1])[:4]
     store.execute("PRAGMA max_page_count = 1")
@@ -353,7 +353,7 @@ def test_a_batch_that_meets_a_full_disk_is_kept_and_imported(tmp_path):
     assert record_file(path, again) == (4, 4) and len(again.matches()) == before + 4
 
 
-def test_where_the_folder_is_full_too_the_batch_is_kept_among_temporary_files(tmp_path, monkeypatch):
+def test_batch_is_saved_in_temporary_folder_if_league_folder_is_full(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(league_arena.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     matches = [fought("a" * 64, "b" * 64, 1)]
@@ -364,7 +364,7 @@ def test_where_the_folder_is_full_too_the_batch_is_kept_among_temporary_files(tm
 
 
 def kept(store: Store, **change: object) -> dict:
-    """The document of a file of two unrecorded matches, changed."""
+    """Return the changed document of a file of two unrecorded matches."""
     one, two, *_ = (entry.id for entry in store.entries())
     kept_in(save_unrecorded(store.folder, store.env, [fought(one, two, 1), fought(two, one, 1)]))
     (path,) = store.folder.glob("unrecorded_*.json")
@@ -401,7 +401,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("case", SPOILED)
-def test_a_strangers_file_of_matches_is_refused_whole(tmp_path, case):
+def test_invalid_match_file_is_refused_entirely(tmp_path, case):
     store = fresh(tmp_path)
     spoil, message = SPOILED[case]
     document = kept(store)
@@ -416,7 +416,7 @@ def test_a_strangers_file_of_matches_is_refused_whole(tmp_path, case):
 # Interrupts while modules are imported
 
 
-def test_an_interrupt_while_a_program_imports_its_modules_is_one_line(tmp_path):
+def test_interrupt_during_import_is_one_line(tmp_path):
     program = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -443,13 +443,13 @@ from echelon import EchelonEnv
 
 @pytest.fixture
 def usual():
-    """Python's handler of interrupts, whatever a library that another test imported has put in its place."""
+    """Restore Python's interrupt handler, which a library may have replaced."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield signal.default_int_handler
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_program_that_has_begun_is_interrupted_as_usual(monkeypatch, usual):
+def test_interrupt_after_import_is_unchanged(monkeypatch, usual):
     monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-u", str(PIPELINES / "arena.py")])
     elsewhere = threading.Thread(target=end_while_importing)
     elsewhere.start()
@@ -473,12 +473,12 @@ def test_a_program_that_has_begun_is_interrupted_as_usual(monkeypatch, usual):
         ([], False),
     ],
 )
-def test_interrupts_of_a_users_program_stay_its_own(words, is_ours):
-    """Also of one that is named `train.py`, and of a package run by `-m` that imports this one."""
+def test_user_program_keeps_its_interrupt_handler(words, is_ours):
+    """Also for a user program named `train.py`, and for a package run by `-m` that imports Echelon."""
     assert is_program(["python", *words]) == is_ours
 
 
-def test_an_event_is_told_of_where_it_cannot_be_noted(tmp_path):
+def test_unwritable_event_log_is_reported(tmp_path):
     with closing(fresh(tmp_path)) as store:
         os.mkfifo(store.folder / "log.jsonl")
         with pytest.raises(FileError, match=r"log.jsonl: expected a regular file"):

@@ -1,4 +1,4 @@
-"""Exported leagues of strangers, and long ones of ours: read and written row by row, in little memory."""
+"""Untrusted and long exported leagues: read and written row by row, in bounded memory."""
 
 import io
 import itertools
@@ -24,15 +24,15 @@ pytestmark = pytest.mark.long
 
 MIB = 1 << 20
 LONG = 24 * MIB
-"""Bytes of the files here, of 256 MiB that they may have."""
+"""Size of the test files, in bytes; the limit is 256 MiB."""
 LITTLE = 12 * MIB
-"""Bytes that reading or writing a file of ours may hold: a chunk, as text too, and some hundred rows."""
+"""Memory limit for reading or writing a valid file, in bytes: a chunk, its text, and some hundred rows."""
 SOME = 100 * MIB
-"""Bytes that refusing a value as long as it may be, of lists in lists, may hold."""
+"""Memory limit for refusing a nested list of maximum length, in bytes."""
 
 
 def peak(act: Callable[[], object]) -> int:
-    """Most bytes that Python held during `act`, beyond those before it."""
+    """Return the peak Python memory during `act`, minus the memory before it, in bytes."""
     tracemalloc.start()
     try:
         act()
@@ -43,7 +43,7 @@ def peak(act: Callable[[], object]) -> int:
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory) -> Path:
-    """An exported league with a row in every table."""
+    """Return an exported league with a row in every table."""
     home = tmp_path_factory.mktemp("sent")
     store = fresh(home)
     parent = store.add(checkpoint_of(home, 1))
@@ -57,7 +57,7 @@ def sent(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def path(sent, tmp_path) -> Path:
-    """A copy of it, beside its weights."""
+    """Return a copy of the export with its weights."""
     return shutil.copytree(sent.parent, tmp_path / "sent") / sent.name
 
 
@@ -65,11 +65,11 @@ def files_of(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-# Long files of ours
+# Long valid files
 
 
 @pytest.mark.requirement("R10")
-def test_a_long_league_is_written_and_read_in_little_memory(tmp_path):
+def test_long_league_export_uses_bounded_memory(tmp_path):
     store = fresh(tmp_path)
     one, two, *_ = (entry.id for entry in store.entries())
     stats = json.dumps({"note": "x" * 60_000})
@@ -81,7 +81,7 @@ def test_a_long_league_is_written_and_read_in_little_memory(tmp_path):
     assert Store(tmp_path / "other").matches() == store.matches()
 
 
-def test_many_small_rows_are_read_in_little_memory(tmp_path):
+def test_many_small_rows_use_bounded_memory(tmp_path):
     path = tmp_path / "sent" / "league.json"
     write_league(fresh(tmp_path), path)
     document = json.loads(path.read_bytes())
@@ -92,7 +92,7 @@ def test_many_small_rows_are_read_in_little_memory(tmp_path):
     assert Store(tmp_path / "other").period == 40_000
 
 
-def test_a_file_is_written_as_if_at_once(path):
+def test_streamed_export_equals_single_write(path):
     document = parse_json("file", path.read_bytes())
     document["ratings"] = []
     values = {key: value for key, value in document.items() if key not in COLUMNS} | {"more": ["a\nb", {}, [[]]]}
@@ -102,7 +102,7 @@ def test_a_file_is_written_as_if_at_once(path):
 
 
 @pytest.mark.parametrize("way", ["sorted", "reversed", "compact", "wide", "utf-16", "utf-8-sig"])
-def test_white_space_order_and_encoding_do_not_matter(path, tmp_path, way):
+def test_import_ignores_whitespace_order_and_encoding(path, tmp_path, way):
     document, theirs = json.loads(path.read_bytes()), read_league(path, tmp_path / "as it was")
     if way in ("sorted", "reversed"):
         document = {key: document[key] for key in sorted(document, reverse=way == "reversed")}
@@ -119,8 +119,8 @@ KINDS = b' {"a" : [ {"b": [1, -2.5e3, null]}, 3, "\\u00e9\\"]", {} ] ,"c":NaN, "
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 7])
-def test_values_are_cut_anywhere(monkeypatch, chunk):
-    """By the end of what was read."""
+def test_parser_accepts_any_chunk_size(monkeypatch, chunk):
+    """At the end of each chunk."""
     monkeypatch.setattr(json_tables, "CHUNK_BYTES", chunk)
     found = list(read_tables("file", io.BytesIO(KINDS), len(KINDS), ("a", "f"), only_finite=False))
     rows = [{"b": [1, -2.5e3, None]}, 3, 'é"]', {}]
@@ -135,7 +135,7 @@ def test_values_are_cut_anywhere(monkeypatch, chunk):
         list(read_tables("file", io.BytesIO(KINDS), len(KINDS) - 2, ("a", "f"), only_finite=False))
 
 
-# Files of strangers
+# Untrusted files
 
 VERSIONS = json.dumps(current_versions().as_json())
 START = f'{{"schema": "echelon-league", "version": 1, "env": {VERSIONS}, "rules": {{}}, '.encode()
@@ -162,8 +162,8 @@ CASES: dict[str, tuple[bytes, bytes, str]] = {
 
 @pytest.mark.requirement("R10", "R31")
 @pytest.mark.parametrize("case", CASES)
-def test_a_strangers_file_is_refused_in_little_memory(tmp_path, case):
-    """As soon as something is wrong with it, whatever comes then."""
+def test_invalid_export_is_refused_in_bounded_memory(tmp_path, case):
+    """Refuse the file at its first error, without reading the rest."""
     start, more, says = CASES[case]
     path, other = tmp_path / "league.json", tmp_path / "a" / "b"
     with open(path, "wb") as file:
@@ -175,7 +175,7 @@ def test_a_strangers_file_is_refused_in_little_memory(tmp_path, case):
     assert files_of(tmp_path) == before, "nothing is made"
 
 
-def test_millions_of_keys_are_refused(tmp_path):
+def test_too_many_keys_are_refused(tmp_path):
     path = tmp_path / "league.json"
     keys = ", ".join(f'"{number}": 0' for number in range(MIB))
     path.write_bytes(START + f"{keys}, ".encode())
@@ -183,8 +183,8 @@ def test_millions_of_keys_are_refused(tmp_path):
     assert peak(lambda: refusal(lambda: read_league(path, tmp_path / "other"), says)) < LITTLE
 
 
-def test_settings_share_a_limit(tmp_path):
-    """Of what is no row, so that many values may not be as long as one."""
+def test_settings_share_size_limit(tmp_path):
+    """Settings share one size limit, so that many long settings are refused."""
     path = tmp_path / "league.json"
     path.write_bytes(START + b", ".join(b'"%d": "%s"' % (key, b"x" * MIB) for key in range(24)))
     message = refusal(lambda: read_league(path, tmp_path / "other"), "league.json: 3: not valid JSON, or more than ")
@@ -192,8 +192,8 @@ def test_settings_share_a_limit(tmp_path):
 
 
 @pytest.mark.requirement("R31")
-def test_the_first_bad_row_is_told_though_a_hole_follows(path, tmp_path):
-    """The rest of 250 MiB is not even looked at: zeros are no JSON."""
+def test_first_invalid_row_is_reported_before_sparse_data(path, tmp_path):
+    """The remaining 250 MiB of zeros are not read."""
     document = json.loads(path.read_bytes())
     document["matches"][0]["winner"] = 7
     text = json.dumps(document)
@@ -215,7 +215,7 @@ def test_the_first_bad_row_is_told_though_a_hole_follows(path, tmp_path):
         ("changes", {"entry": "0" * 64}, "changes[1].entry must name a known entry"),
     ],
 )
-def test_references_hold_whatever_the_order_of_tables(path, tmp_path, table, change, says):
+def test_references_are_checked_for_any_table_order(path, tmp_path, table, change, says):
     document = json.loads(path.read_bytes())
     document[table][1].update(change)
     for keys in itertools.islice(itertools.permutations(COLUMNS), 0, None, 77):
@@ -224,8 +224,8 @@ def test_references_hold_whatever_the_order_of_tables(path, tmp_path, table, cha
     assert not (tmp_path / "other").exists()
 
 
-def test_of_two_bad_rows_the_first_is_told(path, tmp_path):
-    """Rows are inserted by hundreds, and what is there twice shows as they are."""
+def test_first_of_two_invalid_rows_is_reported(path, tmp_path):
+    """Rows are inserted in batches of hundreds, which detect duplicates."""
     document = json.loads(path.read_bytes())
     document["changes"] += [document["changes"][0], {**document["changes"][1], "number": -1}]
     path.write_text(json.dumps(document))
@@ -233,8 +233,8 @@ def test_of_two_bad_rows_the_first_is_told(path, tmp_path):
     refusal(lambda: read_league(path, tmp_path / "other"), f"league.json: changes[{number}].number must be unique")
 
 
-def test_what_no_file_may_hold_is_not_written(path, tmp_path):
-    """A league whose references were spoiled: its file would be refused."""
+def test_invalid_league_is_not_exported(path, tmp_path):
+    """A league with broken references, whose export would be refused."""
     store = read_league(path, tmp_path / "other")
     store.execute("PRAGMA foreign_keys = OFF")
     store.execute("UPDATE matches SET red = ? WHERE rowid = 2", "0" * 64)

@@ -1,6 +1,6 @@
-"""Flags with bad values: every program ends with one line that says which, and writes nothing.
+"""Flags with invalid values: every program exits with one line that names the flag, and writes nothing.
 
-The programs run in this process, as `main` with the words of a command.
+The programs run in this process, by `main` with the arguments of a command.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ DIGITS = "9" * 200
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """A league of the scripted tiers, and a file that is none of ours."""
+    """Return a league of the scripted tiers, and a foreign file."""
     folder = tmp_path_factory.mktemp("flags")
     Store.create(folder / "league", EnvConfig.small()).close()
     (folder / "file").write_text("nothing")
@@ -38,7 +38,7 @@ PROGRAMS = {"train": train.main, "arena": arena.main, "echelon": lambda: command
 
 
 def refused(program, words, monkeypatch, capsys):
-    """The line that a program ends with."""
+    """Return the error line of a program."""
     monkeypatch.setattr(sys, "argv", [f"{program}.py", *words])
     with pytest.raises(SystemExit) as ended:
         run(PROGRAMS[program])
@@ -91,7 +91,7 @@ BAD = {
     "a league of 5,000 letters": ("arena", ("standings", "--league", LONG), "--league must be at most 4096 letters"),
     "a league of 300 letters": ("arena", ("list", "--league", "y" * 300), "--league must be at most 4096 letters"),
     "an entry of no name": ("arena", ("history", "", *LEAGUE), "an argument must be a value"),
-    "an entry that is not there": ("arena", ("history", "nobody", *LEAGUE), "nobody"),
+    "an entry that is not there": ("arena", ("history", "unknown", *LEAGUE), "unknown"),
     "watch nothing": ("arena", ("watch", ""), "an argument must be a value"),
     "watch NUL": ("arena", ("watch", "a\0b"), "without NUL"),
     "watch 5,000 letters": ("arena", ("watch", LONG), "at most 4096 letters"),
@@ -113,9 +113,9 @@ BAD = {
     "add nothing": ("arena", ("add", *LEAGUE), "at least one checkpoint"),
     "add an empty name": ("arena", ("add", "", *LEAGUE), "an argument must be a value"),
     "add a folder without one": ("arena", ("add", "{tmp}", *LEAGUE), "checkpoint.json"),
-    "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "nobody"), "nobody"),
+    "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "unknown"), "unknown"),
     "retire nothing": ("arena", ("retire", *LEAGUE), "at least one entry's name"),
-    "retire nobody": ("arena", ("retire", "nobody", *LEAGUE), "nobody"),
+    "retire an unknown entry": ("arena", ("retire", "unknown", *LEAGUE), "unknown"),
     "payoff of another kind": (
         "arena",
         ("payoff", *LEAGUE, "--out", "{tmp}/p.xyz"),
@@ -173,7 +173,7 @@ BAD = {
         ("evolve", *LEAGUE, "--train.num-envs", "0"),
         "--train.num-envs must be at least 2 battles",
     ),
-    "play of nobody": ("arena", ("play", "--blue", "", "--red", "heuristic:easy"), "--blue must be a value"),
+    "play without a commander": ("arena", ("play", "--blue", "", "--red", "heuristic:easy"), "--blue must be a value"),
     "play of no tier": ("arena", ("play", "--blue", "heuristic:", "--red", "heuristic:easy"), "heuristic:trivial|easy"),
     "play of another tier": (
         "arena",
@@ -276,7 +276,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("program", "words", "says"), BAD.values(), ids=BAD)
-def test_one_line_says_which_flag(program, words, says, places, monkeypatch, capsys):
+def test_error_line_names_flag(program, words, says, places, monkeypatch, capsys):
     monkeypatch.chdir(places["tmp"])
     before = files_under(places["tmp"])
     message = refused(program, [word.format(**places) if "{" in word else word for word in words], monkeypatch, capsys)
@@ -284,7 +284,7 @@ def test_one_line_says_which_flag(program, words, says, places, monkeypatch, cap
     assert files_under(places["tmp"]) == before
 
 
-def test_a_flag_of_another_command_is_not_recommended(places, monkeypatch, capsys):
+def test_error_suggests_no_flag_of_another_command(places, monkeypatch, capsys):
     words = ["init", "--league", places["tmp"] + "/new", "--env.map-pool", "2"]
     assert refused("arena", words, monkeypatch, capsys) == "error: init does not take --env.map-pool"
 
@@ -293,7 +293,7 @@ WRONG = {int: ("x", "1.5", DIGITS, "-" + DIGITS), float: ("x", "nan", "inf", "1e
 
 
 def number_flags(kind, prefix=""):
-    """The flag and the type of each number of a config."""
+    """Yield the flag and the type of each number of a config."""
     found, hints = [], get_type_hints(kind)
     for field in dataclasses.fields(kind):
         own = {"model": LSTMConfig}.get(field.name, hints[field.name])
@@ -313,14 +313,14 @@ FLAGS = number_flags(TrainConfig)
     [(number, *found) for number, found in enumerate(FLAGS)],
     ids=[flag for flag, _ in FLAGS],
 )
-def test_every_number_of_train_is_checked(number, flag, kind, monkeypatch, capsys):
-    """What cannot be parsed, or is out of its limits, in turn."""
+def test_every_training_number_is_checked(number, flag, kind, monkeypatch, capsys):
+    """Each flag receives an unparsable or an out-of-range value."""
     value = WRONG[kind][number % len(WRONG[kind])]
     message = refused("train", [f"--{flag}={value}"], monkeypatch, capsys)
     assert flag.rpartition(".")[2] in message.replace("_", "-")
 
 
-def test_every_number_of_a_league_is_checked(monkeypatch, capsys, tmp_path):
+def test_every_league_number_is_checked(monkeypatch, capsys, tmp_path):
     for number, (flag, kind) in enumerate(number_flags(LeagueConfig)):
         value = WRONG[kind][number % len(WRONG[kind])]
         words = ["init", "--league", str(tmp_path / "new"), f"--rules.{flag}={value}"]

@@ -1,4 +1,4 @@
-"""Arguments of another type, out of range, or of a machine that is not here: one ConfigError each."""
+"""Arguments of wrong types, out of range, or for missing devices raise one ConfigError each."""
 
 import dataclasses
 
@@ -86,24 +86,24 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("num_envs", BATTLES, ids=lambda value: repr(value)[:30])
-def test_a_number_of_battles_is_an_integer(num_envs, maps):
+def test_num_envs_must_be_integer(num_envs, maps):
     refusal(lambda: EchelonEnv(CONFIG, num_envs, "cpu", 0, maps=maps), "num_envs must be ")
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda value: repr(value)[:30])
-def test_a_seed_is_an_integer_of_63_bits_or_one_a_battle(seed, maps):
+def test_seed_must_be_63_bit_integer_or_one_per_battle(seed, maps):
     refusal(lambda: EchelonEnv(CONFIG, 2, "cpu", seed, maps=maps), "seed must be ")
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda value: repr(value)[:30])
-def test_a_device_is_one_of_this_machine(device, maps):
+def test_device_must_exist(device, maps):
     refusal(lambda: EchelonEnv(CONFIG, 2, device, 0, maps=maps), "device must be ")
     refusal(lambda: resolve_device(device), "device must be ")
 
 
 @NO_GPU
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:7", 0, torch.device("cuda")], ids=repr)
-def test_a_gpu_that_is_not_here(device, maps):
+def test_missing_gpu_is_refused(device, maps):
     act = (lambda: EchelonEnv(CONFIG, 2, device, 0, maps=maps)) if device != 0 else (lambda: resolve_device(0))
     refusal(act, "device must be one of this machine's 0 CUDA GPUs")
 
@@ -129,7 +129,7 @@ def test_a_gpu_that_is_not_here(device, maps):
     ],
     ids=repr,
 )
-def test_views_refuse_what_the_environment_refuses(make, own, maps):
+def test_views_refuse_invalid_environment_arguments(make, own, maps):
     refusal(lambda: make(**{"maps": maps, **own}), f"{next(iter(own))} must be ")
 
 
@@ -147,12 +147,12 @@ OPPONENTS = {
 
 
 @pytest.mark.parametrize("name", OPPONENTS.values(), ids=OPPONENTS)
-def test_a_commander_of_a_strange_name(name):
+def test_unknown_commander_name_is_refused(name):
     refusal(lambda: resolve(name).policy(CONFIG, CPU))
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000, "y" * 300, "/dev/null"], ids=lambda path: repr(path[:9]))
-def test_a_checkpoint_of_a_strange_name(path):
+def test_invalid_checkpoint_path_is_refused(path):
     refusal(lambda: open_checkpoint(path))
 
 
@@ -169,25 +169,25 @@ def test_a_checkpoint_of_a_strange_name(path):
     ],
     ids=repr,
 )
-def test_versus_refuses(own, maps):
+def test_versus_refuses_invalid_arguments(own, maps):
     said = {"opponent": EASY, "num_envs": 2, "device": "cpu", "seed": 0, "maps": maps, **own}
     refusal(lambda: echelon.versus(CONFIG, **said), f"{next(iter(own))} must be ")
 
 
 @pytest.mark.parametrize("groups", [("a", "a"), ("a",), "ab", None, (1, 2)], ids=repr)
-def test_two_teams_have_two_names(groups, maps):
+def test_team_groups_need_different_names(groups, maps):
     refusal(lambda: VIEWS["teams"](groups=groups, maps=maps), "groups must be two different names")
 
 
-def test_a_config_is_one(maps):
+def test_config_must_be_env_config(maps):
     refusal(lambda: EchelonEnv("small", 2, "cpu", 0), "config must be an EnvConfig")
     refusal(lambda: EnvConfig(world=WorldConfig(size_x=40.5)), "WorldConfig.size_x must be an integer, got 40.5")
 
 
-# What torch's users expect to work
+# Conversions that torch users expect
 
 
-def test_numbers_of_numpy_and_torch_are_numbers(maps):
+def test_numpy_and_torch_scalars_are_accepted(maps):
     for count in (2, np.int64(2), np.uint8(2), torch.tensor(2)):
         env = EchelonEnv(CONFIG, count, "cpu", 5, maps=maps)
         assert env.num_envs == 2 and type(env.num_envs) is int
@@ -204,7 +204,7 @@ def test_numbers_of_numpy_and_torch_are_numbers(maps):
 @pytest.mark.parametrize(
     "make", [lambda maps: EchelonEnv(CONFIG, 2, "cpu", 0, maps=maps), lambda maps: VIEWS["versus"]()]
 )
-def test_set_seed_refuses_the_same(make, seed, maps):
+def test_set_seed_refuses_invalid_seeds(make, seed, maps):
     refusal(lambda: make(maps).set_seed(seed), "seed must be ")
 
 
@@ -230,7 +230,7 @@ def step(env, action):
 REAL = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.uint8)
 
 
-def test_actions_of_any_real_numbers_are_those_of_float32(envs):
+def test_actions_of_any_real_dtype_match_float32(envs):
     for name in ("loops", "eager", "versus"):
         env, paid = envs[name], []
         for dtype in (
@@ -267,12 +267,12 @@ DISCRETE = {
 
 @pytest.mark.parametrize("action", CONTINUOUS.values(), ids=CONTINUOUS)
 @pytest.mark.parametrize("name", ["loops", "eager", "versus"])
-def test_an_action_is_of_real_numbers(name, action, envs):
+def test_action_must_be_real(name, action, envs):
     refusal(lambda: step(envs[name], action), "'action') must ")
 
 
 @pytest.mark.parametrize("action", DISCRETE.values(), ids=DISCRETE)
-def test_a_discrete_action_is_an_index(action, envs):
+def test_discrete_action_must_be_index(action, envs):
     refusal(lambda: step(envs["discrete"], action), "'action') must ")
 
 
@@ -284,17 +284,17 @@ def x_and_y():
 
 
 @pytest.mark.parametrize("battles", [0, 1, 3, 2.0, "2", True, None, 10**12, -2], ids=repr)
-def test_a_match_is_of_whole_pairs(battles):
+def test_match_needs_even_battle_count(battles):
     refusal(lambda: Match(*x_and_y(), CONFIG, battles, ArenaConfig(CPU)), "battles must be ")
 
 
 @pytest.mark.parametrize("batch", [0, -1, 2.5, "4", True, 10**12], ids=repr)
-def test_a_batch_is_a_number_of_battles(batch):
+def test_batch_must_be_battle_count(batch):
     refusal(lambda: Match(*x_and_y(), CONFIG, 2, ArenaConfig(CPU, batch)), "batch must be ")
     refusal(lambda: BatchArena(CONFIG, {}.__getitem__, ArenaConfig(CPU, batch)), "batch must be ")
 
 
-def test_an_arena_refuses_devices_types_and_seeds():
+def test_arena_refuses_invalid_device_precision_and_seed():
     refusal(lambda: BatchArena(CONFIG, {}.__getitem__, ArenaConfig(torch.device("meta"))), "device must be ")
     refusal(lambda: BatchArena(CONFIG, {}.__getitem__, ArenaConfig(CPU, precision="int8")), "precision must be one of")
     match = Match(*x_and_y(), CONFIG, 2, ArenaConfig(CPU))
@@ -303,7 +303,7 @@ def test_an_arena_refuses_devices_types_and_seeds():
         refusal(lambda seed=seed: match.arena.play([Battle("x", "y", seed)]), "seed must be ")
 
 
-def test_a_collector_takes_whole_numbers():
+def test_collector_arguments_must_be_integers():
     made = make_rollout()
     wrong = [(0, 8), (16.0, 8), ("16", 8), (16, 5), (16, 0), (16, 2.5), (True, 1), (10**9, 1)]
     for decisions, chunk in wrong:
@@ -314,7 +314,7 @@ def test_a_collector_takes_whole_numbers():
         )
 
 
-def test_a_trainer_takes_a_config_that_fits_the_machine(tmp_path):
+def test_trainer_refuses_config_that_exceeds_machine(tmp_path):
     refusal(lambda: Trainer("quick", tmp_path), "config must be a TrainConfig")
     refusal(lambda: Trainer(tiny_run(device="cuda:99"), tmp_path), "device must be ")
     refusal(lambda: Trainer(tiny_run(num_envs=1 << 24), tmp_path), "rollouts of 8 decisions need about ")

@@ -1,5 +1,4 @@
-"""Numbers that no machine of 64 bits holds, or none that computes in float32: in JSON, in claims, in states, in rows of
-a catalog."""
+"""Numbers beyond 64 bits or beyond float32 in JSON, metadata, states and catalog rows."""
 
 import json
 import shutil
@@ -52,20 +51,20 @@ TOO_LONG = {
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("text", TOO_LONG.values(), ids=TOO_LONG)
-def test_json_holds_numbers_of_64_bits(text):
+def test_json_refuses_numbers_beyond_64_bits(text):
     refusal(lambda: parse_json("a.json", b'{"a": [0, ' + text.encode() + b"]}"), "a.json: ")
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0, -1, 1e300, 5e-324])
-def test_json_keeps_every_number_of_64_bits(number):
+def test_json_preserves_64_bit_numbers(number):
     assert parse_json("a.json", json.dumps(number).encode()) == number
 
 
-# Settings of a battle, as a file tells them
+# Battle settings from a file
 
 
 def numbers_in(values, where=()):
-    """The path of each number of nested settings."""
+    """Yield the path of each number in nested settings."""
     found = []
     for name, value in values.items():
         if isinstance(value, dict):
@@ -76,7 +75,7 @@ def numbers_in(values, where=()):
 
 
 def put(values, path, value):
-    """Nested settings with another value at a path."""
+    """Return nested settings with another value at a path."""
     if len(path) > 1:
         return {**values, path[0]: put(values[path[0]], path[1:], value)}
     return {**values, path[0]: value}
@@ -90,7 +89,7 @@ ROWS = [path for path in numbers_in(CATALOG) if path[0] != "weapons" or path[1] 
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("path", SETTINGS, ids=".".join)
-def test_no_setting_of_a_file_is_huge(path):
+def test_huge_setting_is_refused(path):
     for number in HUGE.values():
         refusal(lambda number=number: env_from_json(put(SIGNATURE, path, number)), path[-1])
     for number in TINY_ONES.values():
@@ -99,7 +98,7 @@ def test_no_setting_of_a_file_is_huge(path):
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("path", ROWS, ids=".".join)
-def test_no_row_of_a_catalog_is_huge(path):
+def test_huge_catalog_value_is_refused(path):
     for number in HUGE.values():
         refusal(lambda number=number: from_json(Catalog, put(CATALOG, path, number), "catalog"), path[-1])
     for number in TINY_ONES.values():
@@ -107,7 +106,7 @@ def test_no_row_of_a_catalog_is_huge(path):
 
 
 @pytest.mark.parametrize("text", ["1" + "0" * 400, "-" + "9" * 30, "1e300", "5e-324", str(2**63)])
-def test_a_catalog_of_a_file(text, tmp_path):
+def test_catalog_file_with_huge_number_is_refused(text, tmp_path):
     (tmp_path / "own.json").write_text('{"weapons": {"gauss": {"speed_vox_per_s": ' + text + "}}}")
     refusal(lambda: read_catalog(tmp_path / "own.json"), "own.json" if len(text) > 18 else "speed_vox_per_s")
 
@@ -139,7 +138,7 @@ CLAIMED = [
 
 
 def read_all(path):
-    """Everything that the claims of a checkpoint say, and the policy."""
+    """Read all metadata of a checkpoint, and its policy."""
     found = open_checkpoint(path)
     parts = (found.counters, found.curriculum, found.env, found.model, found.versions, found.value_norm().moments())
     return (*parts, found.policy())
@@ -148,7 +147,7 @@ def read_all(path):
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("number", HUGE.values(), ids=HUGE)
 @pytest.mark.parametrize("path", CLAIMED, ids=".".join)
-def test_no_claim_of_a_checkpoint_is_huge(path, number, whole, tmp_path):
+def test_huge_checkpoint_metadata_is_refused(path, number, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "own")
     claims = json.loads((whole / CLAIMS).read_text())
     (tmp_path / "own" / CLAIMS).write_text(json.dumps(put(claims, path, number)))
@@ -161,7 +160,7 @@ def test_no_claim_of_a_checkpoint_is_huge(path, number, whole, tmp_path):
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("number", [*HUGE.values(), True, "1", None, [1]], ids=repr)
-def test_no_fact_of_a_state_is_huge(number):
+def test_huge_component_state_is_refused(number):
     state = StateDict({}, {"count": number}, "part")
     refusal(lambda: state.fact("count", json_checks.integer(0, 2**53)), "part.count")
     refusal(lambda: state.fact("count", json_checks.number(-1, 1)), "part.count")

@@ -1,4 +1,4 @@
-"""A league, a replay, a checkpoint and a run that one may only read are read, and nothing is made beside them."""
+"""Read-only leagues, replays, checkpoints and runs can be read, and no files are created next to them."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def read_only(tmp_path, monkeypatch):
-    """Folder of things to read, and a working folder that can be written; `closed` makes the first read-only."""
+    """Return a folder to read and a writable working folder; `closed` makes the first read-only."""
     things, work = tmp_path / "things", tmp_path / "work"
     things.mkdir()
     work.mkdir()
@@ -40,7 +40,7 @@ def closed(folder: Path) -> None:
 
 
 def without_privileges(work) -> str:
-    """What some work says in a process that root's privileges were taken from: its result, or its error."""
+    """Return the result or the error of work in a process without root privileges."""
     ear, mouth = os.pipe()
     child = os.fork()
     if child == 0:
@@ -62,7 +62,7 @@ def without_privileges(work) -> str:
 
 
 def command(*words: object) -> str:
-    """What a command of `arena.py` ends with there; empty if it did what it should."""
+    """Run a command of `arena.py` without privileges; return its error, or an empty string."""
 
     def work() -> str:
         sys.argv = ["pipelines/arena.py", *map(str, words)]
@@ -74,7 +74,7 @@ def command(*words: object) -> str:
 
 
 def league_in(folder: Path) -> Path:
-    """A league with a match, a policy and a closed period."""
+    """Return a league with a match, a policy and a closed period."""
     store = fresh(folder)
     store.add(checkpoint_of(folder, 1))
     first, second = store.active()[:2]
@@ -88,7 +88,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_every_command_that_reads_a_league_reads_one_that_cannot_be_written(read_only):
+def test_read_commands_accept_read_only_league(read_only):
     league = league_in(read_only)
     (entry, *_) = (store := Store(league)).entries()
     store.close()
@@ -97,11 +97,11 @@ def test_every_command_that_reads_a_league_reads_one_that_cannot_be_written(read
     for words in ("standings", "list", "payoff", "ratings", ("history", entry.name), ("export", "--out", "all.json")):
         assert command(*([words] if isinstance(words, str) else words), "--league", league) == "", words
     assert names_in(read_only) == before
-    # Pictures that would lie beside what they show lie here.
+    # Pictures that are usually written next to their source are written to the working folder.
     assert names_in(Path.cwd()) >= ["all.json", "payoff.png", "ratings.png"]
 
 
-def test_what_writes_to_a_league_is_refused_in_one_line(read_only):
+def test_write_command_on_read_only_league_is_refused(read_only):
     league = league_in(read_only)
     checkpoint_of(read_only, 2)
     closed(read_only)
@@ -116,7 +116,7 @@ def test_what_writes_to_a_league_is_refused_in_one_line(read_only):
         assert said.startswith(f"error: {league}") and "cannot be" in said and "\n" not in said, said
 
 
-def test_what_a_killed_process_left_in_the_log_is_read(read_only):
+def test_read_only_league_includes_leftover_wal(read_only):
     league = league_in(read_only)
     store = Store(league)
     store.execute("PRAGMA wal_autocheckpoint = 0")
@@ -134,8 +134,8 @@ def test_what_a_killed_process_left_in_the_log_is_read(read_only):
     assert said.endswith(f"{FILE}-shm, which is missing: copy the league to a folder that can be written to")
 
 
-def test_a_colleague_who_may_write_is_not_shut_out_by_a_reader(read_only):
-    """The folder may be written and the file may not: SQLite would leave files there that the colleague cannot open."""
+def test_reader_does_not_block_writer(read_only):
+    """With a writable folder and a read-only file, SQLite could leave files that another user cannot open."""
     league = league_in(read_only)
     (league / FILE).chmod(0o444)
     before = names_in(league)
@@ -143,7 +143,7 @@ def test_a_colleague_who_may_write_is_not_shut_out_by_a_reader(read_only):
     assert names_in(league) == before
 
 
-def test_an_export_is_that_of_the_league_that_can_be_written(read_only):
+def test_export_of_read_only_league_is_equal(read_only):
     league = league_in(read_only)
     with closing(Store(league)) as store:
         write_league(store, Path("ours.json"))
@@ -152,14 +152,14 @@ def test_an_export_is_that_of_the_league_that_can_be_written(read_only):
     assert Path("ours.json").read_bytes() == Path("theirs.json").read_bytes()
 
 
-def test_a_replay_is_watched_and_the_page_lies_here(read_only):
+def test_page_of_read_only_replay_is_written_to_working_folder(read_only):
     shutil.copy(REPLAY, read_only)
     closed(read_only)
     assert command("watch", read_only / "battles.echelon") == ""
     assert names_in(Path.cwd()) == ["battles.html"] and names_in(read_only) == ["battles.echelon"]
 
 
-def test_a_checkpoint_is_read_and_added_to_a_league_elsewhere(read_only):
+def test_read_only_checkpoint_can_join_league(read_only):
     path = checkpoint_of(read_only, 3)
     fresh(Path.cwd()).close()
     closed(read_only)

@@ -1,6 +1,6 @@
-"""Replays of strangers: each claim and each array made wrong in every way that its kind can be.
+"""Untrusted replays: each metadata value and each array is replaced by invalid values of all kinds.
 
-Whatever a file says, it is refused in one line, or all that is drawn of it can be drawn.
+Each file is refused in one line, or can be drawn completely.
 """
 
 import functools
@@ -39,7 +39,7 @@ SPOKEN = (
     action_width(max(end - first for first, end in CLAIMS["replay"]["teams"].values())),
 )
 TENSORS["0/commands"] = np.zeros(SPOKEN, np.float32)
-"""The scripted commanders of the file have no value head, and nobody gives them orders."""
+"""The scripted commanders of the file have no value head and receive no orders."""
 GIB = 1 << 30
 IN_ENV = ("replay", "env")
 PLACES = list(places(CLAIMS, ("weapon_specs", "stats")))
@@ -53,7 +53,7 @@ def each_of(paths):
 
 
 def outcome(path, same_ground=True):
-    """What comes of a file: the error in one line, or nothing where all of it can be drawn."""
+    """Return the one-line error of a file, or None if it can be drawn completely."""
     try:
         replay = file.read(path)
         grounds = [GROUND() if same_ground else rebuild(replay, battle) for battle in replay.battles]
@@ -74,13 +74,13 @@ def GROUND():
     return rebuild(replay, replay.battles[0])
 
 
-def test_the_replay_that_is_changed_here_can_be_drawn(tmp_path):
+def test_unchanged_replay_is_drawable(tmp_path):
     (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, CLAIMS))
     assert outcome(tmp_path / "kept.echelon", same_ground=False) is None
 
 
 @each_of(SAID)
-def test_a_claim_is_refused_or_can_be_drawn(path, tmp_path):
+def test_changed_metadata_is_refused_or_drawable(path, tmp_path):
     refused = 0
     for name, value in VALUES.items():
         if value is DROPPED and isinstance(path[-1], int):
@@ -92,13 +92,13 @@ def test_a_claim_is_refused_or_can_be_drawn(path, tmp_path):
 
 
 def digits(path):
-    """Written as text, because the hash of what no reader takes is nobody's."""
+    """Write the metadata as text, because the hash of unreadable values is undefined."""
     return forged(TENSORS, CLAIMS, json.dumps(put(CLAIMS, path, 10**400)))
 
 
 @each_of(SETTINGS)
-def test_a_setting_is_refused_or_the_ground_can_be_made(path, tmp_path):
-    """Only a few values: those that are of the wrong type are the settings' own affair."""
+def test_changed_setting_is_refused_or_map_is_generated(path, tmp_path):
+    """Only a few values; `test_settings.py` covers values of wrong types."""
     for name in (
         "null",
         "a word",
@@ -117,7 +117,7 @@ def test_a_setting_is_refused_or_the_ground_can_be_made(path, tmp_path):
 @pytest.mark.parametrize(
     "path", [path for path in SAID if isinstance(at(CLAIMS, path), list)], ids=lambda p: ".".join(map(str, p))
 )
-def test_a_list_that_is_longer_shorter_or_shuffled_is_refused(path, tmp_path):
+def test_list_of_wrong_length_or_order_is_refused(path, tmp_path):
     values, place = at(CLAIMS, path), tmp_path / "kept.echelon"
     for other in (values[:-1], values * 2, [*values, None], [values]):
         if other != values:
@@ -130,7 +130,7 @@ def test_a_list_that_is_longer_shorter_or_shuffled_is_refused(path, tmp_path):
 @pytest.mark.parametrize(
     "path", [path for path in SAID if isinstance(at(CLAIMS, path), dict)], ids=lambda p: ".".join(map(str, p))
 )
-def test_a_claim_that_nobody_knows_is_refused(path, tmp_path):
+def test_unknown_metadata_is_refused(path, tmp_path):
     place = tmp_path / "kept.echelon"
     place.write_bytes(forged(TENSORS, put(CLAIMS, (*path, "surplus\x1b"), 1)))
     told = outcome(place)
@@ -170,13 +170,13 @@ SHAPES = {
     "turned": lambda array: np.ascontiguousarray(array.T),
 }
 VARIES = {"beams", "flights", "waypoints", "harms", "deaths", "conditions", "clouds", "voxels"}
-"""Arrays of any length; fewer rows may still be a replay."""
+"""Arrays of variable length; with fewer rows the replay may be valid."""
 MAY_BE = {"empty", "shorter", "longer"}
 
 
 @pytest.mark.parametrize("key", sorted(TENSORS))
 @pytest.mark.parametrize("name", SHAPES)
-def test_an_array_of_another_shape_is_refused_before_it_is_read(key, name, tmp_path):
+def test_array_of_wrong_shape_is_refused_before_reading(key, name, tmp_path):
     place, array = tmp_path / "kept.echelon", SHAPES[name](TENSORS[key])
     if array is not None and (array.shape, array.dtype) == (TENSORS[key].shape, TENSORS[key].dtype):
         pytest.skip("it is the same")
@@ -206,13 +206,13 @@ INDICES = (
         "voxels",
     ),
 )
-"""Arrays whose numbers name something else."""
+"""Arrays of indices and codes."""
 FREE = {("harms", 3), ("clouds", 1)}
-"""Their columns that do not: damage, and how long smoke hangs."""
+"""Columns of these arrays without indices: damage, and the duration of smoke."""
 
 
 @pytest.mark.parametrize("key", sorted(TENSORS))
-def test_numbers_out_of_their_range_are_refused_or_can_be_drawn(key, tmp_path):
+def test_out_of_range_numbers_are_refused_or_drawable(key, tmp_path):
     place, array, short = tmp_path / "kept.echelon", TENSORS[key], key.removeprefix("0/")
     columns = range(array.shape[1]) if short in VARIES else [None]
     for column, extreme in itertools.product(columns, ("min", "max")):
@@ -230,7 +230,7 @@ def test_numbers_out_of_their_range_are_refused_or_can_be_drawn(key, tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.5])
-def test_what_a_commander_cannot_say_is_refused(value, tmp_path):
+def test_invalid_command_values_are_refused(value, tmp_path):
     array = TENSORS["0/commands"]
     for bad, refused in ((value, True), (-1.0, False)):
         (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, "0/commands": one_number(array, bad)}, CLAIMS))
@@ -254,14 +254,14 @@ def test_events_out_of_order_are_refused(key, tmp_path):
     assert f"{key} must be sorted by" in str(outcome(tmp_path / "kept.echelon"))
 
 
-def test_a_record_that_is_not_kept_is_refused(tmp_path):
+def test_unsupported_record_is_refused(tmp_path):
     place = tmp_path / "kept.echelon"
     for record in (1, 3):
         place.write_bytes(forged(TENSORS, put(CLAIMS, ("replay", "record"), record)))
         assert f"replay.record must be 2, got {record}" in str(outcome(place))
 
 
-def test_the_new_columns_are_checked(tmp_path):
+def test_new_columns_are_checked(tmp_path):
     place = tmp_path / "kept.echelon"
     for key, column, bad in (("harms", 4, 7), ("flights", 9, 20), ("conditions", 1, -1), ("conditions", 2, 5)):
         rows = TENSORS[f"0/{key}"].copy() if len(TENSORS[f"0/{key}"]) else np.zeros((1, 3), np.int32)
@@ -279,7 +279,7 @@ def raw(header, body=b""):
 
 
 def listed(claims):
-    """The header of a true replay that says something else in the place of its claims."""
+    """Return the header of a valid replay with other metadata."""
     data = forged(TENSORS, CLAIMS)
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
@@ -348,13 +348,13 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_hostile_file_is_refused_in_one_line(name, tmp_path):
+def test_hostile_file_is_refused_in_one_line(name, tmp_path):
     (tmp_path / "kept.echelon").write_bytes(FILES[name])
     told = outcome(tmp_path / "kept.echelon")
     assert told is not None and told.startswith("kept.echelon: ")
 
 
-def test_a_battle_of_one_moment_can_be_drawn(tmp_path):
+def test_battle_of_one_moment_is_drawable(tmp_path):
     # Without a decision there are no commands either.
     empty = {*VARIES, "commands"}
     first = {key: value[: 0 if key.removeprefix("0/") in empty else 1] for key, value in TENSORS.items()}
@@ -362,7 +362,7 @@ def test_a_battle_of_one_moment_can_be_drawn(tmp_path):
     assert outcome(tmp_path / "kept.echelon") is None
 
 
-def test_any_bit_of_the_header_counts(tmp_path):
+def test_every_header_bit_is_checked(tmp_path):
     data = forged(TENSORS, CLAIMS)
     size, rng = int.from_bytes(data[:8], "little"), np.random.default_rng(0)
     for place in rng.integers(0, 8 + size, 300).tolist():
@@ -373,7 +373,7 @@ def test_any_bit_of_the_header_counts(tmp_path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
-def test_a_file_that_is_cut_is_refused(share, tmp_path):
+def test_truncated_file_is_refused(share, tmp_path):
     data = forged(TENSORS, CLAIMS)
     (tmp_path / "kept.echelon").write_bytes(data[: int(len(data) * share)])
     assert outcome(tmp_path / "kept.echelon") is not None
@@ -389,7 +389,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_nothing_is_written_of_what_is_refused(name, tmp_path):
+def test_refused_replay_writes_no_files(name, tmp_path):
     (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, BAD[name]))
     watch = Watch(tmp_path / "kept.echelon", strip=tmp_path / "strip.png", gif=tmp_path / "moving.gif")
     with pytest.raises((FileError, ConfigError)):
@@ -398,13 +398,13 @@ def test_nothing_is_written_of_what_is_refused(name, tmp_path):
 
 
 def sparse(path, header, size):
-    """A file of a header that lists `size` bytes of tensors, and takes up none."""
+    """Write a sparse file whose header lists `size` bytes of tensors."""
     path.write_bytes(raw(header))
     os.truncate(path, path.stat().st_size + size)
     return str(path)
 
 
-def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
+def test_missing_gibibyte_is_refused_in_little_memory(tmp_path):
     data = forged(TENSORS, CLAIMS)
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
     size = GIB - (1 << 20)

@@ -1,5 +1,4 @@
-"""Settings that ask for ever, or for more memory than there is: each number has limits, and what battles need is told
-before it is allocated."""
+"""Settings with excessive time or memory: each number has limits, and memory is estimated before its allocation."""
 
 import dataclasses
 from typing import get_type_hints
@@ -66,7 +65,7 @@ def value_of(kind, name, number):
 
 
 @pytest.mark.parametrize(("kind", "name"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_beyond_its_limits_a_number_is_refused(kind, name):
+def test_number_beyond_limits_is_refused(kind, name):
     low, high, _ = TABLES[kind][name]
     where = f"{kind.__name__}.{name} must be "
     step = 1 if get_type_hints(kind)[name] in (int, tuple[int, ...]) else max(abs(high), 1) * 0.01
@@ -117,11 +116,11 @@ WRONG_KINDS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "value"), WRONG_KINDS, ids=lambda value: repr(value)[:40])
-def test_a_setting_of_another_kind_is_refused(kind, name, value):
+def test_setting_of_wrong_type_is_refused(kind, name, value):
     refusal(lambda: kind(**{name: value}), f"{kind.__name__}.{name} must be ")
 
 
-def test_numpys_numbers_are_numbers():
+def test_numpy_numbers_are_accepted():
     import numpy as np
 
     config = EnvConfig(comm_dim=np.int64(4), sight_range_vox=np.float32(30), blue=["heavy"])
@@ -147,7 +146,7 @@ FOR_EVER = {
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("changes", FOR_EVER.values(), ids=FOR_EVER)
-def test_a_strangers_battle_ends(changes):
+def test_battle_with_extreme_settings_ends(changes):
     told = EnvConfig.small().signature()
     for name, value in changes.items():
         told[name] = {**told[name], **value} if isinstance(value, dict) else value
@@ -169,7 +168,7 @@ AT_A_LIMIT = [
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize(("part", "name", "edge"), AT_A_LIMIT, ids=str)
-def test_a_battle_at_a_limit_is_played(part, name, edge):
+def test_battle_at_limit_is_playable(part, name, edge):
     """What the limits let through neither hangs nor breaks."""
     plain = dataclasses.replace(EnvConfig.small(), map_pool=1)
     value = value_of(type(getattr(plain, part)), name, limits_of(type(getattr(plain, part)))[name][edge])
@@ -197,12 +196,12 @@ def test_a_battle_at_a_limit_is_played(part, name, edge):
     ("size", "said"),
     [(0, "0 bytes"), (999, "999 bytes"), (25.3e9, "25.3 GB"), (4.1e12, "4.1 TB"), (1e19, "10 EB"), (5e22, "5e+04 EB")],
 )
-def test_bytes_are_told_to_a_reader(size, said):
+def test_bytes_are_formatted_readably(size, said):
     assert amount(size) == said
 
 
 @pytest.mark.requirement("R10")
-def test_what_battles_need_is_told_before_it_is_allocated(monkeypatch):
+def test_memory_estimate_is_checked_before_allocation(monkeypatch):
     monkeypatch.setattr(footprint, "total_memory", lambda device: 24 * 10**9)
     large = EnvConfig.large()
     message = refusal(lambda: EchelonEnv(large, 1_000_000, "cpu", 0), "1,000,000 battles of large", "24 GB", "num_envs")

@@ -1,4 +1,4 @@
-"""Tables of a run that somebody spoiled: one line, soon, or the rows that are sound."""
+"""Corrupt tables of a run: one error line, quickly, or the valid rows."""
 
 import os
 
@@ -40,7 +40,7 @@ SOUND = {
 
 
 @pytest.mark.parametrize("data", SPOILED.values(), ids=SPOILED)
-def test_a_spoiled_table_is_refused_in_one_line(data, tmp_path):
+def test_corrupt_table_is_refused_in_one_line(data, tmp_path):
     (tmp_path / NAME).write_bytes(data)
     refusal(lambda: CsvTable(tmp_path / NAME, ("iteration",), 1), NAME)
     refused_or_taken(lambda: read_metrics(tmp_path / NAME), NAME)
@@ -48,7 +48,7 @@ def test_a_spoiled_table_is_refused_in_one_line(data, tmp_path):
 
 
 @pytest.mark.parametrize("data", SOUND.values(), ids=SOUND)
-def test_a_strange_table_is_gone_on_with(data, tmp_path):
+def test_unusual_table_is_continued(data, tmp_path):
     (tmp_path / NAME).write_bytes(data)
     table = CsvTable(tmp_path / NAME, ("iteration", "kl"), 1)
     table.write({"iteration": 2, "kl": 0.5})
@@ -71,13 +71,13 @@ def test_only_a_regular_file_is_read(kind, tmp_path):
     assert (tmp_path / "victim").read_text() == "iteration\n1\n"
 
 
-def test_a_text_among_numbers_is_told_where_they_are_drawn(tmp_path):
+def test_text_in_number_column_is_reported_when_plotted(tmp_path):
     (tmp_path / NAME).write_bytes(SOUND["text as another value"])
     with pytest.raises(FileError, match=f"{NAME}: kl must be a number in every row, got 'x'"):
         read_metrics(tmp_path / NAME)
 
 
-def test_a_name_that_is_no_utf_8_is_kept(tmp_path):
+def test_non_utf8_name_is_preserved(tmp_path):
     """Paths of Linux are bytes, and Python tells those that are no UTF-8 as surrogates."""
     name = os.fsdecode(b"policy_\xff")
     CsvTable(tmp_path / NAME, ("iteration", "rival")).write({"iteration": 1, "rival": name})

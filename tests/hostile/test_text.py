@@ -1,4 +1,4 @@
-"""Text of a stranger's: wherever it is shown it stays one line of printable letters, and not a long one."""
+"""Untrusted text: every output shows it as one short line of printable characters."""
 
 import dataclasses
 import json
@@ -65,14 +65,14 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_in_an_error_leaves_room_for_what_to_do(name):
+def test_long_value_in_error_keeps_hint(name):
     with pytest.raises(ConfigError) as caught:
         require(False, "EnvConfig.blue", "1..20 hull names", VALUES[name])
     assert is_a_line(str(caught.value)) and len(str(caught.value)) < 300
     assert str(caught.value).startswith("EnvConfig.blue must be 1..20 hull names, got ")
 
 
-def test_what_is_short_and_printable_is_shown_as_it_is():
+def test_short_printable_text_is_unchanged():
     assert one_line("größer als 3 µs") == "größer als 3 µs"
     assert quoted("name") == "'name'" and quoted(0.1) == "0.1" and quoted(10**39) == str(10**39)
     assert quoted(-(10**400)) == "an integer of 1329 bits"
@@ -80,7 +80,7 @@ def test_what_is_short_and_printable_is_shown_as_it_is():
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_table_and_a_printed_line_hold_no_control_characters(name, capsys):
+def test_output_contains_no_control_characters(name, capsys):
     show_table([{"name": TEXTS[name], "games": 3}], False, TEXTS[name])
     terminal().print(f"{TEXTS[name]}  {'a' * 64}")
     ConsoleHandler(Console()).emit(logging_record(TEXTS[name]))
@@ -115,8 +115,8 @@ CLAIMED = (
 
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("key", CLAIMED)
-def test_a_claim_of_a_checkpoint_is_told_in_one_line(checkpoint, tmp_path, monkeypatch, capsys, name, key):
-    """As the text itself, and as a key and a value of an object."""
+def test_checkpoint_metadata_is_printed_in_one_line(checkpoint, tmp_path, monkeypatch, capsys, name, key):
+    """Insert the text directly, and as key and value of an object."""
     claims, text = json.loads((checkpoint / CLAIMS).read_text()), TEXTS[name]
     for number, told in enumerate(
         (text, {text: text}, {**(claims[key] if isinstance(claims[key], dict) else {}), text: 1})
@@ -139,7 +139,7 @@ def test_a_claim_of_a_checkpoint_is_told_in_one_line(checkpoint, tmp_path, monke
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_settings_name_what_they_do_not_know_in_one_line(name):
+def test_unknown_setting_is_named_in_one_line(name):
     signature = EnvConfig.small().signature()
     for values in (
         {**signature, TEXTS[name]: 1},
@@ -154,7 +154,7 @@ def test_settings_name_what_they_do_not_know_in_one_line(name):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_key_of_a_file_is_told_in_one_line(name):
+def test_file_key_is_printed_in_one_line(name):
     key = json.dumps(TEXTS[name])
     with pytest.raises(FileError, match="duplicate key ") as caught:
         parse_json("x.json", f"{{{key}: 1, {key}: 2}}".encode())
@@ -165,8 +165,8 @@ def test_a_key_of_a_file_is_told_in_one_line(name):
     assert is_a_line(str(caught.value))
 
 
-def test_the_settings_of_a_battle_are_not_cut():
-    """The longest error that a user's own settings can cause tells all of what may be chosen."""
+def test_settings_error_is_not_truncated():
+    """The longest error about settings lists all valid choices."""
     with pytest.raises(ConfigError, match=r"chosen from \('urban_residential'.*'orbital_relay'\).*, got 'nowhere'$"):
         world = EnvConfig().world
         dataclasses.replace(world, biomes=("nowhere",))

@@ -1,4 +1,4 @@
-"""What a stranger may write in the place of any claim, and the places of claims in a document."""
+"""Invalid values for any metadata field, and the paths of fields in a document."""
 
 import copy
 import functools
@@ -28,11 +28,11 @@ VALUES = {
     "a long list": [0] * 20_000,
     "an object of strangers": {"__proto__": 1, "<script>": []},
 }
-"""In the place of any claim."""
+"""Values for any field."""
 
 
 def places(value, alike=(), here=()):
-    """The path of every claim; of entries of a list, and of objects that are named in `alike`, that of the last."""
+    """Return the path of every field; only the last entry of lists and of objects named in `alike`."""
     yield here
     if isinstance(value, dict):
         for key in list(value)[-1:] if here[-1:] and here[-1] in alike else value:
@@ -43,12 +43,12 @@ def places(value, alike=(), here=()):
 
 
 def at(document, path):
-    """What stands at a path."""
+    """Return the value at a path."""
     return functools.reduce(lambda found, key: found[key], path, document)
 
 
 def put(document, path, value):
-    """The document with another value at a path, or without it."""
+    """Return the document with another value at a path, or without the path."""
     changed = copy.deepcopy(document)
     if value is DROPPED:
         del at(changed, path[:-1])[path[-1]]

@@ -1,4 +1,4 @@
-"""Battles of five seconds between weak hulls, and what TorchRL's form tells of them: what every client must tell too.
+"""Reference battles of five seconds between weak hulls, in TorchRL's form; every client must return the same values.
 
 In 200 decisions mechs die, and battles end by elimination, by the zone and by time.
 """
@@ -36,23 +36,23 @@ ARENA = EnvConfig(
 OPPONENT = "heuristic:expert"
 DECISIONS, SEED, WIDTH = 200, 3, 26
 SECONDS = 2.0
-"""Of each measurement of speed."""
+"""Duration of each speed measurement."""
 OUT = "ECHELON_CLIENTS"
-"""The environment variable that names a file, to which each test adds a row of INTEGRATIONS' table."""
+"""Environment variable with the file to which each test appends a row of the table in INTEGRATIONS."""
 
 
 @dataclasses.dataclass
 class Battle:
-    """One battle as its mechs lived it; arrays have a row for each of n mechs."""
+    """Results of one battle; arrays have one row per mech, n in all."""
 
     paid: list[np.ndarray] = dataclasses.field(default_factory=list)
-    """By decision, `[n]`."""
+    """Rewards by decision, `[n]`."""
     alive: list[np.ndarray] = dataclasses.field(default_factory=list)
-    """By decision, after it, `[n]` bool."""
+    """Alive flags after each decision, `[n]` bool."""
     terminated: np.ndarray | None = None
     truncated: np.ndarray | None = None
     final: np.ndarray | None = None
-    """`[n, F]` the last observations."""
+    """Last observations `[n, F]`."""
     winner: int = -1
     won: np.ndarray | None = None
     reason: Reason = Reason.RUNNING
@@ -66,13 +66,13 @@ class Battle:
         return np.sum(np.asarray(self.paid, np.float64), 0)
 
     def lifetime(self, mech: int) -> int:
-        """Decisions up to the one in which a mech died, that included, or to the end."""
+        """Return the number of decisions up to and including the death of a mech, or to the end."""
         alive = [bool(step[mech]) for step in self.alive]
         return alive.index(False) + 1 if False in alive else len(alive)
 
 
 def action_at(decision: int, mechs: int = 2) -> np.ndarray:
-    """`[n, D]` what the mechs do in a decision, counted through all battles: forward, and the rest drawn."""
+    """Return actions `[n, D]` for a decision, counted over all battles: forward, other columns random."""
     action = np.random.default_rng(decision).uniform(-1, 1, (mechs, WIDTH)).astype(np.float32)
     action[:, 0] = 1
     return action
@@ -80,7 +80,7 @@ def action_at(decision: int, mechs: int = 2) -> np.ndarray:
 
 @functools.cache
 def battles(opponent: str | None = OPPONENT, decisions: int = DECISIONS) -> tuple[Battle, ...]:
-    """The battles that end within so many decisions, as `echelon.mechs` plays them; all kinds of ends occur."""
+    """Return the battles of `echelon.mechs` that end within the decisions; all kinds of ends occur."""
     view = echelon.mechs(ARENA, opponent, 1, "cpu", side="both" if opponent is None else "blue")
     view.set_seed(SEED)
     td, own, done = view.reset(), Battle(), []
@@ -109,7 +109,7 @@ def battles(opponent: str | None = OPPONENT, decisions: int = DECISIONS) -> tupl
 
 
 def assert_same(client: Sequence[Battle], expected: Sequence[Battle], tolerance: float = 1e-6) -> None:
-    """Returns, lengths, flags, last observation and outcome of each battle, mech by mech."""
+    """Assert equal returns, lengths, flags, last observations and outcomes for each battle and mech."""
     assert len(client) == len(expected) > 5
     for own, true in zip(client, expected, strict=True):
         assert own.length == true.length and own.winner == true.winner
@@ -119,7 +119,7 @@ def assert_same(client: Sequence[Battle], expected: Sequence[Battle], tolerance:
 
 
 def agent_steps_per_s(step: Callable[[], Any], agents: int, clock: Callable[[], float] = time.process_time) -> float:
-    """Agent-steps in a second of this process, or of another `clock` where other processes play."""
+    """Return agent-steps per second by the CPU time of this process, or by another `clock`."""
     for _ in range(5):
         step()
     begin, count = clock(), 0
@@ -131,7 +131,7 @@ def agent_steps_per_s(step: Callable[[], Any], agents: int, clock: Callable[[], 
 
 @functools.cache
 def own_rate(num_envs: int) -> float:
-    """Of TorchRL's form of the same battles."""
+    """Return the agent-steps per second of TorchRL's form of the same battles."""
     view = echelon.mechs(ARENA, OPPONENT, num_envs, "cpu", 0, side="blue")
     action = torch.zeros(view.full_action_spec["action"].shape)
     held = [view.reset()]
@@ -150,7 +150,7 @@ def note(
     clock: Callable[[], float] = time.process_time,
     **told: Any,
 ) -> None:
-    """Add what a client tells to the table's rows, where `OUT` names a file."""
+    """Append the properties of a client to the table's rows, if `OUT` names a file."""
     if OUT not in os.environ:
         return
     rate, own = agent_steps_per_s(step, agents, clock), own_rate(max(agents // 2, 1))

@@ -1,4 +1,4 @@
-"""The battles that tests of other frameworks play: 2v2, over after four decisions, or longer."""
+"""Battles for tests of other frameworks: 2v2, with four decisions or more."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ EASY = "heuristic:easy"
 
 
 def with_nan(actions):
-    """A copy of actions `[n, D]` with 0 in two numbers of the mech in row 1, and one with NaN and inf there."""
+    """Return two copies of actions `[n, D]`: row 1 has two zeros in one, and NaN and inf in the other."""
     zeroed, bad = actions.copy(), actions.copy()
     zeroed[1, :2], bad[1, :2] = 0.0, (np.nan, np.inf)
     return zeroed, bad

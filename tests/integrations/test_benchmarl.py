@@ -29,7 +29,7 @@ TEAMS = EchelonTask.TEAMS.get_task({"config": SHORT})
 
 
 def experiment_of(task, algorithm, folder, model=MlpConfig, **settings):
-    """Two iterations of eight decisions of four battles."""
+    """Return an experiment of two iterations, with eight decisions of four battles each."""
     config = ExperimentConfig.get_from_yaml()
     for name, value in {
         "max_n_iters": 2,
@@ -63,8 +63,8 @@ def experiment_of(task, algorithm, folder, model=MlpConfig, **settings):
     ],
     ids=lambda value: value.name if value in (TEAMS, VERSUS) else value.__name__.removesuffix("Config"),
 )
-def test_an_algorithm_learns_for_two_iterations(task, algorithm, model, tmp_path):
-    """All weights that act move, and the scalars that BenchMARL logs are finite."""
+def test_algorithm_learns_for_two_iterations(task, algorithm, model, tmp_path):
+    """All actor weights change, and the scalars that BenchMARL logs are finite."""
     experiment = experiment_of(task, algorithm, tmp_path, model)
     weights = dict(experiment.policy.named_parameters())
     before = {name: weight.clone() for name, weight in weights.items()}
@@ -73,14 +73,14 @@ def test_an_algorithm_learns_for_two_iterations(task, algorithm, model, tmp_path
     assert before and not any(torch.equal(before[name], weight) for name, weight in weights.items())
     logged = {path.stem: np.loadtxt(path, delimiter=",", ndmin=2)[:, -1] for path in tmp_path.rglob("scalars/*.csv")}
     assert all(math.isfinite(value) for values in logged.values() for value in values)
-    # Battles last four decisions: each of the four ended twice an iteration.
+    # Battles last four decisions, so each of the four ends twice per iteration.
     assert logged["collection_battles"].tolist() == [8, 8]
     assert all(0 <= rate <= 1 for rate in logged["collection_win_rate"])
     assert len(logged["eval_reward_episode_reward_mean"]) == 2
 
 
-def test_a_baseline(tmp_path, monkeypatch):
-    """The recipe of the table of baselines, by two iterations of 32 frames."""
+def test_baseline_recipe_runs(tmp_path, monkeypatch):
+    """Run the recipe of the baseline table for two iterations of 32 frames."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks" / "baselines"))
     recipes = importlib.import_module("recipes")
     settings = ExperimentConfig.get_from_yaml()
@@ -95,8 +95,8 @@ def test_a_baseline(tmp_path, monkeypatch):
     assert VERSUS.get_env_fun(2, True, 0, "cpu")().rollout(2, trained.policy)["agents", "action"].isfinite().all()
 
 
-def test_groups_of_both_teams(tmp_path):
-    """Teams of different size, and names of one's own."""
+def test_groups_cover_both_teams(tmp_path):
+    """Unequal teams with custom names."""
     task = EchelonTask.TEAMS.get_task({"config": UNEQUAL, "groups": ("attackers", "defenders"), "state": False})
     experiment = experiment_of(task, MappoConfig, tmp_path)
     experiment.run()
@@ -123,20 +123,20 @@ def test_specs(task, continuous):
     assert task.max_steps(env) == 4 and task.env_name() == "echelon"
 
 
-def test_a_picture_for_evaluations():
+def test_evaluation_renders_picture():
     env = VERSUS.get_env_fun(2, True, 0, "cpu")()
     td = env.reset()
     frame = VERSUS.render_callback(None, env, td)
     assert VERSUS.has_render(env) and frame.ndim == 3 and frame.dtype == np.uint8
 
 
-def test_a_task_is_copied_with_an_experiment():
+def test_task_is_copied_with_experiment():
     """BenchMARL stores the task beside its checkpoints."""
     again = pickle.loads(pickle.dumps(VERSUS))  # noqa: S301
     assert again == VERSUS and again != TEAMS and again.config["config"] == SHORT
 
 
-def test_what_is_benchmarls_to_say_is_refused():
+def test_settings_owned_by_benchmarl_are_refused():
     with pytest.raises(ConfigError, match="config must be without num_envs, which BenchMARL sets"):
         EchelonTask.VERSUS.get_task({"num_envs": 3})
     with pytest.raises(ConfigError, match="pass settings to get_task"):

@@ -1,4 +1,4 @@
-"""What each client tells of battles in which mechs die and time runs out is what TorchRL's form tells, mech by mech."""
+"""Each client returns the values of TorchRL's form, mech by mech, in battles with deaths and time limits."""
 
 import time
 
@@ -25,7 +25,7 @@ def zeros(envs):
 
 
 class Log:
-    """Joins what a client tells decision by decision to battles."""
+    """Group the results of a client by battle."""
 
     def __init__(self) -> None:
         self.done, self.own = [], Battle()
@@ -128,13 +128,13 @@ def test_pettingzoo():
     note("PettingZoo `parallel_env`", "pettingzoo", step, MECHS, glue=1, **tells, masks="observation or infos")
 
 
-def test_pettingzoo_whose_dead_leave():
-    """Each mech is paid as long as it lives; those who are left when time is up are truncated."""
+def test_pettingzoo_with_terminating_deaths():
+    """A mech receives rewards while it lives; survivors are truncated at the time limit."""
     env, lives = parallel(death="terminates"), []
     env.reset(seed=SEED)
     own = {name: [] for name in env.possible_agents}
     for decision in range(DECISIONS):
-        actions = dict(zip(env.possible_agents, action_at(decision), strict=True))  # of the dead too, as AgileRL sends
+        actions = dict(zip(env.possible_agents, action_at(decision), strict=True))  # dead mechs too, as in AgileRL
         _, paid, terminated, truncated, _ = env.step(actions)
         for name, reward in paid.items():
             own[name].append((reward, terminated[name], truncated[name]))
@@ -154,7 +154,7 @@ def test_pettingzoo_whose_dead_leave():
 
 
 def test_supersuit():
-    """Its vector restarts in the step that ends a battle, and lays the reset's infos over the last ones."""
+    """Its vector resets in the step that ends a battle, and merges the reset's infos into the last ones."""
     supersuit = pytest.importorskip("supersuit")
     envs, log = supersuit.pettingzoo_env_to_vec_env_v1(parallel()), Log()
     envs.reset(seed=SEED)
@@ -171,13 +171,13 @@ def test_supersuit():
 
 
 def test_gym_wrapper_of_torchrl():
-    """With `SAME_STEP` it resets once more where all environments end in one step, and so skips a battle."""
+    """With `SAME_STEP` it resets again if all environments end in one step, which skips a battle."""
     import torch
     from torchrl.envs import GymWrapper
 
     envs, log = vector(autoreset_mode="Disabled"), Log()
     env = GymWrapper(envs)
-    envs.view.set_seed(SEED)  # `env.set_seed` begins a battle, and `env.reset` the next one
+    envs.view.set_seed(SEED)  # `env.set_seed` starts a battle, and `env.reset` the next one
     td = env.reset()
     for decision in range(DECISIONS):
         step, td = env.step_and_maybe_reset(td.set("action", torch.from_numpy(action_at(decision))))
@@ -217,12 +217,12 @@ def test_pettingzoo_wrapper_of_torchrl():
     assert_same(log.done, battles())
 
 
-# Clients in environments of their own
+# Clients in separate virtual environments
 
 
 @pytest.mark.parametrize("death", ["stays", "terminates"])
 def test_rllib(death):
-    """As RLlib's own episodes keep it: the value of what time cut short is bootstrapped."""
+    """RLlib's own episodes: the value of a truncated episode is bootstrapped."""
     pytest.importorskip("ray.rllib", exc_type=ImportError)
     from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
@@ -308,7 +308,7 @@ def test_skrl(death):
 
 @pytest.mark.parametrize("death", ["stays", "terminates"])
 def test_agilerl(death):
-    """Over its vector of worker processes, which sends actions for all agents, the dead included."""
+    """With its vector of worker processes, which sends actions for all agents, including dead ones."""
     pytest.importorskip("agilerl", exc_type=ImportError)
     from agilerl.vector.pz_async_vec_env import AsyncPettingZooVecEnv
 

@@ -1,6 +1,6 @@
-"""A team by the calls of EPyMARL's `gymma` wrapper and of PyMARL2's runners, beside the battles of `echelon.mechs`.
+"""Calls of EPyMARL's `gymma` wrapper and of PyMARL2's runners, compared with the battles of `echelon.mechs`.
 
-Neither is a package on the index, so the calls are made here.
+Neither is a published package, so the tests make their calls.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ DECISIONS = 60
 
 
 def reference():
-    """By decision what is shown before, the actions, each of which the mech may take, and what is shown after."""
+    """Return for each decision the input, available actions, and the output."""
     view = echelon.mechs(ARENA, OPPONENT, 1, "cpu", SEED, side="blue", action="discrete", state=True)
     td, steps = view.reset(), []
     for decision in range(DECISIONS):
@@ -41,7 +41,7 @@ def chosen(masks, decision):
     return np.array([np.flatnonzero(own)[decision % own.sum()] for own in masks])
 
 
-def test_smacs_interface_is_the_battle_of_the_view():
+def test_smac_interface_matches_view():
     env = SmacBattle(ARENA, OPPONENT, seed=SEED)
     info = env.get_env_info()
     view = echelon.mechs(ARENA, OPPONENT, 1, "cpu", side="blue", action="discrete", state=True)
@@ -66,8 +66,8 @@ def test_smacs_interface_is_the_battle_of_the_view():
     env.close()
 
 
-def test_gymma_takes_the_registered_id():
-    """Its constructor, its reset and its step, in its order."""
+def test_gymma_accepts_registered_id():
+    """Constructor, reset and step, in the order of the wrapper."""
     env = TimeLimit(gymnasium.make(ID, max_episode_steps=25, config=ARENA, opponent=OPPONENT), max_episode_steps=25)
     count = env.unwrapped.n_agents
     assert max(env.action_space, key=lambda space: space.n).n == 64
@@ -84,7 +84,7 @@ def test_gymma_takes_the_registered_id():
             seen, _ = env.reset(seed=None, options=None)
 
 
-def test_wrong_settings_are_told_in_one_line():
+def test_invalid_settings_are_refused_in_one_line():
     with pytest.raises(ConfigError, match="side must be blue or red"):
         SmacBattle(ARENA, OPPONENT, side="both")
     with pytest.raises(ConfigError, match="options must be empty"):

@@ -1,4 +1,4 @@
-"""Without its framework a module says in one line which extra installs it; the programs need none of them."""
+"""A module without its framework names the extra to install in one line; the programs need no framework."""
 
 import re
 import subprocess
@@ -29,7 +29,7 @@ NEEDS = {
 
 
 @pytest.mark.long
-def test_the_extra_is_named():
+def test_missing_package_error_names_extra():
     ran = subprocess.run([sys.executable, "-c", WITHOUT, *NEEDS], capture_output=True, text=True)
     assert ran.stdout.splitlines() == [
         f"echelon.{module} needs {needed}, which is not installed: pip install 'echelon-marl[{module.split('.')[1]}]'"
@@ -38,7 +38,7 @@ def test_the_extra_is_named():
 
 
 @pytest.mark.long
-def test_rllib_without_ray_says_what_to_install():
+def test_missing_ray_error_names_packages():
     program = "import sys; sys.modules['ray'] = None; import echelon.integrations.rllib"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     last = ran.stderr.splitlines()[-1].removeprefix("ModuleNotFoundError: ")

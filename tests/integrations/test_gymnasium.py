@@ -1,4 +1,4 @@
-"""Mechs as a vector of environments, by the contract that gymnasium documents; a team as a single agent."""
+"""Mechs as a vector of environments by gymnasium's documented contract; a team as a single agent."""
 
 import pytest
 
@@ -36,8 +36,8 @@ def vector(config=SHORT, battles=3, **how):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_the_documented_contract(form):
-    """Spaces, shapes and dtypes of every reset and step, and whose battle began anew."""
+def test_gymnasium_contract_holds(form):
+    """Spaces, shapes and dtypes of every reset and step, and autoreset."""
     envs = vector(**form)
     count = 12 if "opponent" in form else 6
     assert isinstance(envs, VectorEnv) and envs.num_envs == count
@@ -61,7 +61,7 @@ def test_the_documented_contract(form):
 
 
 def test_it_is_the_battles_of_the_view():
-    """Rows are mechs, battle by battle; one battle ends earlier, and its last observation is told."""
+    """Rows are mechs, grouped by battle; one battle ends earlier, and its last observation is in the infos."""
     envs, view = vector(), echelon.mechs(SHORT, EASY, 3, "cpu", 1)
     seen, _ = envs.reset(seed=7)
     view.set_seed(7)
@@ -91,7 +91,7 @@ def test_it_is_the_battles_of_the_view():
         assert final["score"].shape == (6, 2) and final["alive"].tolist() == [False] * 6
 
 
-def test_one_seed_is_the_same_battles():
+def test_equal_seeds_give_equal_battles():
     envs, other = vector(), vector()
     for seed in (3, 3, 4):
         first, second = envs.reset(seed=seed)[0], other.reset(seed=seed)[0]
@@ -100,8 +100,8 @@ def test_one_seed_is_the_same_battles():
     assert not np.array_equal(envs.reset()[0], envs.reset()[0])
 
 
-def test_nan_in_an_action_counts_as_zero_and_is_counted():
-    """Battle 1 ends with its second decision, after which the count of its mechs begins again."""
+def test_nan_action_becomes_zero_and_is_counted():
+    """Battle 1 ends after its second decision; then the count of its mechs restarts."""
     clean, envs = vector(), vector()
     clean.reset(seed=1)
     _, infos = envs.reset(seed=1)
@@ -126,7 +126,7 @@ def test_nan_in_an_action_counts_as_zero_and_is_counted():
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint32])
-def test_a_numpy_integer_is_the_seed_of_the_same_battles(kind):
+def test_numpy_integer_seed_equals_int_seed(kind):
     envs = vector()
     assert np.array_equal(envs.reset(seed=kind(5))[0], envs.reset(seed=5)[0])
     assert np.array_equal(make_vec(SHORT, EASY, seed=kind(5)).reset()[0], make_vec(SHORT, EASY, seed=5).reset()[0])
@@ -138,7 +138,7 @@ def test_a_numpy_integer_is_the_seed_of_the_same_battles(kind):
             envs.reset(seed=wrong)
 
 
-def test_an_unknown_setting_names_the_function():
+def test_unknown_setting_error_names_function():
     for name, maker in (("make_vec", make_vec), ("TeamEnv", TeamEnv)):
         for setting, hint in (("max_episode_steps", "Use config.rules.max_episode_s"), ("observaton", "Did you mean")):
             with pytest.raises(ConfigError, match=f"^{name} has no setting '{setting}'. {hint}"):
@@ -147,7 +147,7 @@ def test_an_unknown_setting_names_the_function():
         make_vec(SHORT, num_envs=3)
 
 
-def test_a_wrapper_of_gymnasium_counts_episodes():
+def test_gymnasium_wrapper_counts_episodes():
     envs = RecordEpisodeStatistics(vector())
     envs.reset(seed=1)
     total = np.zeros(6)
@@ -158,7 +158,7 @@ def test_a_wrapper_of_gymnasium_counts_episodes():
     np.testing.assert_allclose(infos["episode"]["r"], total)
 
 
-def test_masks_are_those_of_the_next_decision():
+def test_masks_belong_to_next_decision():
     envs = vector(action="discrete")
     _, infos = envs.reset(seed=1)
     for _ in range(5):
@@ -169,7 +169,7 @@ def test_masks_are_those_of_the_next_decision():
         *_, infos = envs.step(envs.action_space.sample())
 
 
-def test_a_picture_for_each_environment():
+def test_render_returns_picture_per_environment():
     envs = vector(render_mode="rgb_array")
     envs.reset(seed=1)
     envs.view.env.state.mechs.hp[1, 0] = 0
@@ -191,16 +191,16 @@ def test_a_picture_for_each_environment():
         ("info must be True", lambda envs: vector(info=False)),
     ],
 )
-def test_wrong_calls_are_told_in_one_line(what, call):
+def test_invalid_calls_are_refused_in_one_line(what, call):
     with pytest.raises(ConfigError, match=what):
         call(vector())
 
 
-# When battles that ended begin anew
+# Autoreset modes
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_vector_of_teams_is_gymnasiums_own_vector_of_the_same_battles(mode):
+def test_team_vector_matches_gymnasium_vector(mode):
     """Battle 1 ends in the second decision and battle 0 by time, two decisions later."""
     how = {"config": SHORT, "opponent": EASY}
     batch = gymnasium.make_vec(ECHELON, 2, "vector_entry_point", autoreset_mode=mode, device="cpu", **how)
@@ -236,8 +236,8 @@ def test_vector_of_teams_is_gymnasiums_own_vector_of_the_same_battles(mode):
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
-def test_mechs_of_a_battle_that_ended_wait_for_the_next(mode):
-    """Beside `SAME_STEP` of the same battles: the last observation and the outcome, then the next battle."""
+def test_mechs_of_finished_battle_wait_for_next(mode):
+    """Compared with `SAME_STEP` of the same battles: the last observation and the outcome, then the next battle."""
     envs, same = vector(autoreset_mode=mode), vector()
     assert np.array_equal(envs.reset(seed=3)[0], same.reset(seed=3)[0])
     actions = np.zeros(envs.action_space.shape, np.float32)
@@ -258,7 +258,7 @@ def test_mechs_of_a_battle_that_ended_wait_for_the_next(mode):
     assert np.array_equal(envs.step(actions)[0], same.step(actions)[0])
 
 
-def test_a_part_of_a_battle_is_not_reset():
+def test_partial_reset_of_battle_is_refused():
     envs = vector(autoreset_mode="Disabled")
     envs.reset(seed=1)
     for wrong, what in ((np.ones(6), "reset_mask must be an array"), (np.arange(6) == 1, "the same for all rows")):
@@ -269,8 +269,8 @@ def test_a_part_of_a_battle_is_not_reset():
         vector(autoreset_mode="never")
 
 
-def test_observations_are_normalised_by_gymnasiums_wrapper():
-    """`NormalizeObservation`, as CleanRL's continuous PPO has it, refuses `SAME_STEP`."""
+def test_gymnasium_wrapper_normalises_observations():
+    """`NormalizeObservation`, used by CleanRL's continuous PPO, refuses `SAME_STEP`."""
     envs = NormalizeObservation(vector(autoreset_mode=AutoresetMode.NEXT_STEP))
     envs.reset(seed=1)
     for _ in range(6):
@@ -287,16 +287,16 @@ def rollout_of(env):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
-def test_torchrls_wrapper_takes_a_vector(mode):
-    """It plays on after the end of a battle: the fifth decision is the first of the next one."""
+def test_torchrl_wrapper_accepts_vector(mode):
+    """It continues after the end of a battle: the fifth decision is the first of the next battle."""
     td = rollout_of(GymWrapper(vector(autoreset_mode=mode)))
     assert td["next", "truncated"].squeeze(-1)[0].tolist() == [False, False, False, True, False, False]
     assert td["next", "observation"].isfinite().all()
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_torchrls_environment_finds_the_id_here_and_in_a_spawned_worker():
-    """`GymEnv` tries `frameskip` first, and goes on without it where it is refused in Python's words."""
+def test_torchrl_gym_env_finds_id_in_process_and_spawned_worker():
+    """`GymEnv` first passes `frameskip`, and retries without it after a TypeError."""
     make_env = functools.partial(GymEnv, ECHELON, config=SHORT, opponent=EASY)
     env = ParallelEnv(2, make_env, mp_start_method="spawn")
     try:
@@ -310,7 +310,7 @@ def test_torchrls_environment_finds_the_id_here_and_in_a_spawned_worker():
 
 @pytest.mark.parametrize("action", ["continuous", "discrete"])
 @pytest.mark.parametrize("side", ["blue", "red"])
-def test_gymnasiums_own_checks(side, action):
+def test_gymnasium_env_checker_passes(side, action):
     """Warnings are errors here; the render modes are checked too."""
     env = gymnasium.make(ECHELON, config=LONG, opponent=EASY, side=side, action=action, disable_env_checker=True)
     check_env(env.unwrapped)
@@ -318,7 +318,7 @@ def test_gymnasiums_own_checks(side, action):
 
 
 @pytest.mark.parametrize("side", ["blue", "red"])
-def test_it_is_the_team_of_the_view(side):
+def test_team_environment_matches_view(side):
     env, view = TeamEnv(SHORT, EASY, side), echelon.versus(SHORT, EASY, 1, "cpu", 4, side=side)
     seen, info = env.reset(seed=4)
     td, generator = view.reset(), torch.Generator().manual_seed(0)
@@ -336,7 +336,7 @@ def test_it_is_the_team_of_the_view(side):
         env.step(action.flatten().numpy())
 
 
-def test_nan_in_an_action_of_a_team_counts_as_zero_and_is_counted():
+def test_nan_team_action_becomes_zero_and_is_counted():
     clean, env = TeamEnv(SHORT, EASY, "red"), TeamEnv(SHORT, EASY, "red")
     clean.reset(seed=1)
     _, info = env.reset(seed=1)
@@ -360,7 +360,7 @@ def test_a_duel():
     assert terminated and info["won"] and env.render().ndim == 3
 
 
-def test_wrong_settings_of_a_team_are_told_in_one_line():
+def test_invalid_team_settings_are_refused_in_one_line():
     for what, how in {
         "side must be blue or red": {"side": "both"},
         "render_mode must be": {"render_mode": "ansi"},

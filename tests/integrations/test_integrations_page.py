@@ -1,6 +1,6 @@
-"""The programs of `docs/INTEGRATIONS.md` run, each where the framework that its fence names is installed.
+"""Run the programs of `docs/INTEGRATIONS.md`, each if the framework named by its fence is installed.
 
-`tests/docs` runs those of the other pages; what it imports does not fit the TorchRL of every framework.
+`tests/docs` runs the programs of other pages; its imports need another TorchRL than some frameworks.
 """
 
 import runpy
@@ -14,7 +14,7 @@ PROGRAMS = blocks(ROOT / "docs" / "INTEGRATIONS.md", "python")
 @pytest.mark.integrations
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: f"{block.line} {' '.join(block.needs)}")
-def test_a_program_runs(block, tmp_path, monkeypatch):
+def test_documented_program_runs(block, tmp_path, monkeypatch):
     assert block.needs
     for framework in block.needs:
         pytest.importorskip({"ray": "ray.rllib"}.get(framework, framework), exc_type=ImportError)
@@ -22,7 +22,7 @@ def test_a_program_runs(block, tmp_path, monkeypatch):
     exec(block.compiled(), {"__name__": "__main__"})
 
 
-def test_table_of_clients_is_that_of_the_tests_rows():
+def test_client_table_matches_test_rows():
     clients, page = runpy.run_path(str(ROOT / "docs" / "clients.py")), ROOT / "docs" / "INTEGRATIONS.md"
     rows, text = clients["read"](clients["ROWS"]), page.read_text()
     assert len(rows) >= 8 and clients["with_table"](text, rows) == text

@@ -1,4 +1,4 @@
-"""A policy as an ONNX file decides what the policy decides."""
+"""An exported ONNX file computes the same actions as its policy."""
 
 import json
 import re
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.integrations
 
 
 def decided(session, inputs):
-    """Outputs of the file for inputs by name."""
+    """Return the outputs of the file for named inputs."""
     given = {name: value.numpy() for name, value in inputs.items()}
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, map(torch.as_tensor, session.run(None, given)), strict=True))
 
 
 def inputs_of(td):
-    """What the mechs of a batch read, a row each, by the names of the file."""
+    """Return the inputs of the mechs of a batch, one row per mech, keyed by the input names of the file."""
     observed = {f"observation.{name}": value for name, value in td["observation"].items() if name != "mask"}
     remembered = {f"memory.{name}": value for name, value in td.get("memory", {}).items()}
     flat = {**observed, "telemetry": td["telemetry"], **remembered}
@@ -39,8 +39,8 @@ def inputs_of(td):
 
 
 @pytest.mark.parametrize(("kind", "actions"), [("lstm", "sampled"), ("gru", "mean"), ("mlp", "mean")])
-def test_a_file_decides_as_the_policy_does(tmp_path, kind, actions):
-    """Over six decisions of a battle, with what it remembers; of another number of mechs than it was traced with."""
+def test_onnx_file_matches_policy(tmp_path, kind, actions):
+    """Over six decisions with memory, and another number of mechs than in the trace."""
     policy, path = policy_of(1, model_with(kind, TINY)), tmp_path / "policy.onnx"
     export_onnx(policy, SHORT, path, actions)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -61,7 +61,7 @@ def test_a_file_decides_as_the_policy_does(tmp_path, kind, actions):
     assert found["action"].std() > 0.01
 
 
-def test_the_command_writes_one_that_names_what_it_reads(tmp_path, capsys):
+def test_command_writes_onnx_file_with_input_names(tmp_path, capsys):
     name = next(iter(echelon.trained()))
     path = tmp_path / "policy.onnx"
     Export(f"trained:{name}", path).run()

@@ -1,4 +1,4 @@
-"""Battles of an OpenEnv server, by the package's own client, and a policy gradient over styles of prompts."""
+"""The OpenEnv server with the package's own client, and a policy gradient over prompt styles."""
 
 import dataclasses
 import functools
@@ -15,6 +15,7 @@ import uvicorn
 from openenv.core.generic_client import GenericEnvClient
 
 from echelon import CommandConfig, EnvConfig
+from echelon.command.report import WINNERS
 from echelon.integrations.openenv import CommandAction, CommandEnvironment, server_app
 from echelon.runtime.errors import ConfigError
 
@@ -39,7 +40,7 @@ def address():
 
 
 @pytest.mark.filterwarnings("ignore")  # of uvicorn and websockets
-def test_client_keeps_the_state_of_its_battle_between_calls(address):
+def test_client_keeps_its_battle_between_calls(address):
     with GenericEnvClient(address).sync() as one, GenericEnvClient(address).sync() as other:
         begun = one.reset(seed=5)
         assert "You command blue" in begun.observation["report"]
@@ -54,18 +55,18 @@ def test_client_keeps_the_state_of_its_battle_between_calls(address):
         assert one.state()["seed"] == 5 and one.state()["step_count"] == 2 and one.state()["won_by"] is None
         last = one.step({"text": "no JSON"})
         assert last.done and last.observation["report"] == "" and last.reward in (0.0, 0.5, 1.0)
-        assert one.state()["won_by"] in ("own", "enemy", "nobody")
+        assert one.state()["won_by"] in WINNERS
 
 
-def test_reply_is_rewarded_by_what_it_changes():
-    """With the same chance no order changes nothing."""
+def test_reply_reward_is_win_rate_change():
+    """With common random numbers, no orders give an advantage of 0."""
     env = CommandEnvironment(CONFIG, branches=4)
     env.reset(seed=2)
     assert env.step(CommandAction(text='{"orders": []}')).reward == 0.0
     assert -1 <= env.step(CommandAction(text=HOLD)).reward <= 1
 
 
-def test_only_commanders_that_ship_play():
+def test_only_shipped_commanders_are_accepted():
     with pytest.raises(ConfigError, match="mechs must be heuristic:TIER"):
         CommandEnvironment(CONFIG, opponent="os:system").reset()
 
@@ -75,12 +76,12 @@ STYLES = {
     "wait": '{"orders": [{"pack": 0, "kind": "hold", "fire": "hold"}]}',
     "flee": '{"orders": [{"pack": 0, "kind": "move", "place": [1, 1], "fire": "hold"}]}',
 }
-"""What the stand-in model replies, by the style of its prompt."""
+"""Replies of the stand-in model, keyed by prompt style."""
 
 
 @pytest.mark.long
-def test_policy_gradient_finds_the_best_style_of_a_prompt():
-    """REINFORCE over three styles with the mean of the group as baseline. A style that holds its fire does not win."""
+def test_policy_gradient_finds_best_prompt_style():
+    """REINFORCE over three styles with the group mean as baseline; a style that holds fire does not win."""
     rules = dataclasses.replace(RULES, max_episode_s=24.0)
     teams = {"blue": ("medium", "light"), "red": ("medium", "light")}
     config = dataclasses.replace(CONFIG, rules=rules, **teams, command=CommandConfig(period=32))
@@ -91,7 +92,7 @@ def test_policy_gradient_finds_the_best_style_of_a_prompt():
 
     @functools.cache
     def battle(style: str, seed: int) -> float:
-        """The reward; a style and a seed always lead to the same one, so that it is played once."""
+        """Return the reward, cached because it depends only on style and seed."""
         env.reset(seed=seed)
         while True:
             stepped = env.step(CommandAction(text=STYLES[style]))

@@ -1,4 +1,4 @@
-"""One battle under PettingZoo's names: PettingZoo's own tests, and the same battle as in a view."""
+"""One battle with PettingZoo's API: PettingZoo's own tests, and equality with a view."""
 
 import functools
 
@@ -26,7 +26,7 @@ FORMS = [{}, {"action": "discrete"}, {"observation": "structured"}, {"opponent":
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("death", DEATHS)
-def test_pettingzoos_own_tests(death, form, capsys):
+def test_pettingzoo_api_tests_pass(death, form, capsys):
     """Their warnings are errors here."""
     parallel_api_test(parallel_env(LONG, death, **form), num_cycles=50)
     parallel_seed_test(lambda: parallel_env(LONG, death, **form), num_cycles=25)
@@ -36,7 +36,7 @@ def test_pettingzoos_own_tests(death, form, capsys):
 
 
 def draw(battle, generator):
-    """An action for each agent, from one draw for all mechs."""
+    """Return an action for each agent, sampled for all mechs at once."""
     width = battle.action_space(battle.possible_agents[0]).shape[0]
     drawn = torch.rand(len(battle.possible_agents), width, generator=generator) * 2 - 1
     own = dict(zip(battle.possible_agents, drawn.numpy(), strict=True))
@@ -67,7 +67,7 @@ def test_it_is_the_battle_of_the_view(death, config, opponent):
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_who_dies(death):
+def test_deaths_are_reported(death):
     battle = parallel_env(LONG, death)
     battle.reset(seed=1)
     battle.view.env.state.mechs.hp[0, 1] = 0
@@ -85,8 +85,8 @@ def test_who_dies(death):
     assert battle.agents == battle.possible_agents
 
 
-def test_who_won():
-    """The last mech of a team falls: each agent is told whether its team won."""
+def test_infos_name_winner():
+    """After the last death of a team, the info of each agent states whether its team won."""
     for opponent, winners in ((None, ["blue_0", "blue_1"]), (EASY, ["agent_0", "agent_1"])):
         battle = parallel_env(LONG, opponent=opponent)
         _, infos = battle.reset(seed=1)
@@ -97,8 +97,8 @@ def test_who_won():
         assert [name for name, info in infos.items() if info["won"]] == winners
 
 
-def test_supersuit_shows_who_won():
-    """Its vectorization lays the infos of the reset over those of the last step."""
+def test_supersuit_keeps_winner():
+    """Its vectorization merges the infos of the reset into those of the last step."""
     supersuit = pytest.importorskip("supersuit")
     battle = parallel_env(LONG, opponent=EASY)
     envs = supersuit.pettingzoo_env_to_vec_env_v1(battle)
@@ -111,8 +111,8 @@ def test_supersuit_shows_who_won():
         assert terminated.all() and [(info["winner"], info["won"]) for info in infos] == [(1, True)] * 2
 
 
-def test_torchrl_wrapper_shows_who_won_of_each_battle():
-    """It takes the names of infos from the first reset: later ones may lack them, steps may not add any."""
+def test_torchrl_wrapper_keeps_winner_of_each_battle():
+    """It takes the info names from the first reset; later infos may lack names but must not add any."""
     battle = parallel_env(LONG, opponent=EASY)
     wrapped = PettingZooWrapper(battle)
     for _ in range(2):
@@ -122,7 +122,7 @@ def test_torchrl_wrapper_shows_who_won_of_each_battle():
         assert ended["done"].all() and ended["agent", "info", "winner"].tolist() == [1, 1]
 
 
-def test_a_mask_forbids_what_a_mech_cannot_do():
+def test_mask_excludes_unavailable_actions():
     battle = parallel_env(LONG, action="discrete")
     seen, _ = battle.reset(seed=1)
     masks = np.stack([own["action_mask"] for own in seen.values()])
@@ -131,8 +131,8 @@ def test_a_mask_forbids_what_a_mech_cannot_do():
     assert masks.dtype == np.int8 and battle.observation_space("red_0").contains(seen["red_0"])
 
 
-def test_masks_in_infos_are_those_of_observations():
-    """As AgileRL reads them; with the infos of a reset after the end of a battle too."""
+def test_info_masks_equal_observation_masks():
+    """In the form that AgileRL reads, also after a reset."""
     battle, shown = (parallel_env(LONG, action="discrete", masks=place) for place in ("infos", "observation"))
     still = {name: 0 for name in battle.possible_agents}
     for fallen in (False, True):
@@ -151,7 +151,7 @@ def test_masks_in_infos_are_those_of_observations():
 
 @pytest.mark.parametrize("form", FORMS[:3], ids=str)
 @pytest.mark.parametrize("death", DEATHS)
-def test_torchrl_wraps_it(death, form):
+def test_torchrl_wrapper_accepts_parallel_env(death, form):
     battle = parallel_env(LONG, death, **form)
     wrapped = PettingZooWrapper(
         battle, return_state=True, use_mask=death == "terminates", done_on_any=False, categorical_actions=True
@@ -163,8 +163,8 @@ def test_torchrl_wraps_it(death, form):
     assert td["state"].shape == (20, *battle.state_space.shape) and td["next", "blue", "reward"].abs().sum() > 0
 
 
-def test_torchrl_wrapper_plays_on_after_deaths():
-    """Wrapped as docs/INTEGRATIONS.md shows. TorchRL goes on sending actions of the dead."""
+def test_torchrl_wrapper_continues_after_deaths():
+    """The wrapper of docs/INTEGRATIONS.md. TorchRL continues to send actions for dead mechs."""
     torch.manual_seed(0)
     battle = parallel_env(EnvConfig.small(), death="terminates", opponent="heuristic:expert")
     wrapped = PettingZooWrapper(battle, use_mask=True, done_on_any=False, seed=0)
@@ -174,7 +174,7 @@ def test_torchrl_wrapper_plays_on_after_deaths():
     assert {4, 3} <= set(living[~done].tolist())  # two deaths and more, and the battle went on after each
 
 
-def test_the_action_of_a_dead_agent_changes_nothing():
+def test_action_of_dead_agent_has_no_effect():
     battles, generator = [parallel_env(LONG, "terminates") for _ in range(2)], torch.Generator().manual_seed(0)
     for battle in battles:
         battle.reset(seed=1)
@@ -192,7 +192,7 @@ def test_the_action_of_a_dead_agent_changes_nothing():
 
 
 @pytest.mark.parametrize("opponent", [None, EASY])
-def test_nan_in_an_action_counts_as_zero_and_is_counted(opponent):
+def test_nan_action_becomes_zero_and_is_counted(opponent):
     clean, battle = (parallel_env(SHORT, opponent=opponent, side="red") for _ in range(2))
     clean.reset(seed=1)
     _, infos = battle.reset(seed=1)
@@ -208,14 +208,14 @@ def test_nan_in_an_action_counts_as_zero_and_is_counted(opponent):
         assert {agent: info["bad_actions"] for agent, info in infos.items() if info["bad_actions"]} == {
             name: 2 * decision
         }
-    # The end of the battle names the count of each team too.
+    # At the end of the battle, the infos also contain the count of each team.
     column = battle.view.stat_names.index("bad_actions")
     team = 0 if opponent is None else 1
     stats = battle.view.env.last_observation()["outcome", "stats"][0, :, column]
     assert stats.tolist() == [8.0 * (team == side) for side in (0, 1)]
 
 
-def test_an_action_of_another_kind_of_number_is_refused():
+def test_action_of_wrong_dtype_is_refused():
     battle = parallel_env(SHORT, action="discrete")
     battle.reset(seed=1)
     for wrong in (1.7, np.nan):
@@ -233,12 +233,12 @@ def test_an_action_of_another_kind_of_number_is_refused():
         ("side must be blue or red for teams of 3 and 2 mechs", {"opponent": EASY, "side": "both"}),
     ],
 )
-def test_wrong_settings_are_told_in_one_line(what, how):
+def test_invalid_settings_are_refused_in_one_line(what, how):
     with pytest.raises(ConfigError, match=what):
         parallel_env(UNEQUAL, **how)
 
 
-def test_an_unknown_setting_names_the_function_and_what_to_use():
+def test_unknown_setting_error_names_function_and_alternative():
     for name, maker in (("parallel_env", parallel_env), ("env", env)):
         with pytest.raises(
             ConfigError, match=f"^{name} has no setting 'max_cycles'. Use config.rules.max_episode_s in"
@@ -248,13 +248,13 @@ def test_an_unknown_setting_names_the_function_and_what_to_use():
             maker(SHORT, memory=None)
 
 
-def test_a_numpy_integer_is_the_seed_of_the_same_battle():
+def test_numpy_integer_seed_gives_same_battle():
     battle, other = parallel_env(SHORT, seed=np.int64(5)), parallel_env(SHORT, seed=5)
     for seen, expected in ((battle.reset()[0], other.reset()[0]), (battle.reset(np.int64(7))[0], other.reset(7)[0])):
         assert all(np.array_equal(seen[name], expected[name]) for name in other.agents)
 
 
-def test_wrong_actions_are_told_in_one_line():
+def test_invalid_actions_are_refused_in_one_line():
     battle = parallel_env(SHORT)
     with pytest.raises(ConfigError, match="after reset"):
         battle.step({"blue_0": np.zeros(26, np.float32)})

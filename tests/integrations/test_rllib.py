@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.integrations, pytest.mark.filterwarnings("ignore")]
 
 
 def played_out(env):
-    """What the last step of a battle returns; every observation is in its space."""
+    """Play a battle and return its last step; check that every observation is in its space."""
     observations, infos = env.reset(seed=1)
     flags = ({"__all__": False}, {"__all__": False})
     while not any(own["__all__"] for own in flags):
@@ -26,7 +26,7 @@ def played_out(env):
 
 
 @pytest.mark.parametrize("form", [{}, {"opponent": EASY, "action": "discrete"}, {"observation": "structured"}], ids=str)
-def test_time_up_is_truncated_for_all_and_for_nobody_terminated(form):
+def test_time_up_truncates_all_and_terminates_none(form):
     env = BattleEnv({"config": SHORT, **form})
     assert env.possible_agents[0] == ("agent_0" if form.get("opponent") else "blue_0")
     terminated, truncated, infos = played_out(env)
@@ -34,7 +34,7 @@ def test_time_up_is_truncated_for_all_and_for_nobody_terminated(form):
     assert all(info["winner"] >= 0 for info in infos.values())
 
 
-def test_elimination_is_terminated_for_all():
+def test_elimination_terminates_all():
     env = BattleEnv({"config": SHORT, "opponent": EASY})
     env.reset(seed=1)
     env.battle.view.env.state.mechs.hp[0, 2:] = 0
@@ -42,7 +42,7 @@ def test_elimination_is_terminated_for_all():
     assert terminated == {"__all__": True} and truncated == {"__all__": False} and infos["agent_0"]["won"]
 
 
-def test_a_mech_that_dies_leaves_alone_where_death_terminates():
+def test_terminating_death_removes_only_dead_mech():
     env = BattleEnv({"config": SHORT, "opponent": EASY, "death": "terminates"})
     env.reset(seed=1)
     env.battle.view.env.state.mechs.hp[0, 0] = 0
@@ -53,7 +53,7 @@ def test_a_mech_that_dies_leaves_alone_where_death_terminates():
     assert list(observations) == ["agent_1"]
 
 
-def test_each_policy_commands_blue_in_half_of_the_episodes():
+def test_self_play_swaps_sides_between_episodes():
     policy_of, blue = self_play("main", "frozen"), []
     for number in range(200):
         episode = types.SimpleNamespace(id_=f"episode {number}")
@@ -67,7 +67,7 @@ def test_each_policy_commands_blue_in_half_of_the_episodes():
         self_play("main", "main")
 
 
-def test_a_setting_that_there_is_not_is_named():
+def test_unknown_setting_is_named():
     with pytest.raises(ConfigError, match=r"^parallel_env has no setting 'max_cycles'\. Use config\.rules"):
         BattleEnv({"config": SHORT, "max_cycles": 3})
 

@@ -21,8 +21,8 @@ def vector(battles=2, **how):
 
 
 @pytest.mark.parametrize("form", [{}, {"action": "discrete"}, {"observation": "structured"}], ids=str)
-def test_ppo_learns_for_two_updates(form):
-    """All weights of the policy move."""
+def test_sb3_ppo_learns_for_two_updates(form):
+    """All weights of the policy change."""
     envs = VecMonitor(vector(**form))
     kind = "MultiInputPolicy" if form.get("observation") else "MlpPolicy"
     model = PPO(kind, envs, n_steps=8, batch_size=16, n_epochs=2, seed=0, device="cpu")
@@ -33,8 +33,8 @@ def test_ppo_learns_for_two_updates(form):
     assert [episode["l"] for episode in model.ep_info_buffer] == [4] * 16
 
 
-def test_the_end_of_a_battle():
-    """The true last observation is told apart from the first one of the next battle, and that time was up."""
+def test_end_of_battle_reports_terminal_observation():
+    """Infos contain the true last observation, distinct from the next initial one, and the time-limit flag."""
     envs, plain = vector(), vector().envs
     seen = envs.reset()
     assert np.array_equal(seen, plain.reset()[0])
@@ -53,7 +53,7 @@ def test_the_end_of_a_battle():
         assert info["winner"] == told["final_info"]["winner"][row]
 
 
-def test_nan_in_an_action_is_counted():
+def test_nan_action_is_counted():
     envs = vector()
     envs.reset()
     assert [info["bad_actions"] for info in envs.reset_infos] == [0] * 4
@@ -63,7 +63,7 @@ def test_nan_in_an_action_is_counted():
     assert told == [[0, count, 0, 0] for count in (2, 4, 6, 8, 2)]
 
 
-def test_an_end_without_the_clock_is_no_truncation():
+def test_end_before_time_limit_is_not_truncation():
     envs = vector()
     envs.reset()
     envs.envs.view.env.state.mechs.hp[0, 2:] = 0
@@ -71,7 +71,7 @@ def test_an_end_without_the_clock_is_no_truncation():
     assert ended.tolist() == [True, True, False, False] and infos[0]["won"] and not infos[0]["TimeLimit.truncated"]
 
 
-def test_what_stable_baselines_asks_of_environments():
+def test_vec_env_interface_is_complete():
     envs = vector(action="discrete", render_mode="rgb_array")
     envs.seed(np.int64(5))
     first = envs.reset()
@@ -92,7 +92,7 @@ def test_what_stable_baselines_asks_of_environments():
     assert envs.envs.closed
 
 
-def test_wrong_settings_are_told_in_one_line():
+def test_invalid_settings_are_refused_in_one_line():
     with pytest.raises(ConfigError, match="num_envs"):
         vector(battles=0)
     with pytest.raises(ConfigError, match=r"^vec_env has no setting 'max_steps'\. Use config\.rules"):

@@ -1,4 +1,4 @@
-"""Battles as an environment of `verifiers`: its own machinery asks a stand-in model behind a local server."""
+"""The `verifiers` environment, run by the package with a stand-in model on a local server."""
 
 import asyncio
 import dataclasses
@@ -29,7 +29,7 @@ __all__ = [*names, "InProcess"]
 
 
 class InProcess(vf.Harness[vf.HarnessConfig]):
-    """A chat of one call a segment, without another process: the package's own harnesses install themselves."""
+    """A harness with one call per segment in this process; the package's own harnesses would install software."""
 
     APPENDS_SYSTEM_PROMPT = SUPPORTS_RESUME = SUPPORTS_MESSAGE_PROMPT = True
     EXECUTES_CODE = NEEDS_CONTAINER = False
@@ -49,14 +49,14 @@ class InProcess(vf.Harness[vf.HarnessConfig]):
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
-    """The name under which the package finds the taskset."""
+    """Return the module name under which the package finds the taskset."""
     (tmp_path / "echelon_commander.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "echelon_commander"
     sys.modules.pop("echelon_commander", None)
 
 
-def test_tasks_are_battles_with_their_first_report(brief):
+def test_tasks_start_with_first_report(brief):
     taskset = CommanderTaskset(CommanderConfig(first_seed=3, style="Be brief."))
     one, two = taskset.take(2)
     assert one.data.info["seed"] == 3 and two.data.info["seed"] == 4 and one.data.prompt != two.data.prompt
@@ -65,14 +65,14 @@ def test_tasks_are_battles_with_their_first_report(brief):
 
 @pytest.fixture
 def brief(monkeypatch):
-    """Battles of 8 s on two maps."""
+    """Shorten battles to 8 s on two maps."""
     config = EnvConfig.small()
     config = dataclasses.replace(config, map_pool=2, rules=dataclasses.replace(config.rules, max_episode_s=8.0))
     monkeypatch.setitem(ENV_PRESETS, "small", lambda: config)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_battle_is_commanded_and_rewarded(plugin, brief, monkeypatch):
+def test_commanded_battle_is_rewarded(plugin, brief, monkeypatch):
     monkeypatch.setenv("STAND_IN_API_KEY", "none")
     assert issubclass(environment_class(plugin), CommanderEnv)
     with chat_server(holds_then_fights) as server:

@@ -1,4 +1,4 @@
-"""`render_mode="human"`: a window, or one line where there is none."""
+"""`render_mode="human"`: a window, or one warning line without a display."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def environments():
 
 
 def play(env, monkeypatch):
-    """Two decisions; how many pictures were drawn."""
+    """Play two decisions; return the number of drawn pictures."""
     pictures, render = [], env.view.render
     monkeypatch.setattr(env.view, "render", lambda: pictures.append(1) or render())
     env.reset(seed=0)
@@ -45,7 +45,7 @@ def test_human_mode_without_a_display_draws_nothing_and_warns_once(monkeypatch, 
 
 
 def test_human_mode_with_a_window_draws_every_decision(monkeypatch, caplog):
-    """A backend with windows, whose pictures go nowhere here."""
+    """Replaces a backend with windows; its pictures are discarded."""
     monkeypatch.setattr(matplotlib, "get_backend", lambda: "QtAgg")
     assert [play(env, monkeypatch) for env in environments()] == [3, 3]
     assert not [record for record in caplog.records if "render_mode" in record.getMessage()]

@@ -1,4 +1,4 @@
-"""Pictures of a run while it goes on: the report, curves, strips for a logger."""
+"""Output of a run in progress: the report, curves, and picture strips for a logger."""
 
 import dataclasses
 import json
@@ -33,19 +33,19 @@ EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
 
 
 def told(folder) -> dict:
-    """What the report of a run folder holds."""
+    """Return the data in the report of a run folder."""
     page = (folder / "report.html").read_text()
     return json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
 
 
 def embedded(folder) -> str:
-    """The replay's page in it."""
+    """Return the embedded page of the replay."""
     page = (folder / "report.html").read_text()
     return json.loads(re.search(r'id="page">(.*?)</script>', page)[1])
 
 
 class Watch(Callback):
-    """Notes what the report says after each iteration."""
+    """Record the report after each iteration."""
 
     def __init__(self):
         self.states, self.iterations = [], []
@@ -56,7 +56,7 @@ class Watch(Callback):
         self.iterations.append(len(report["axes"].get("metrics", [])))
 
 
-def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path, monkeypatch):
+def test_report_exists_from_start_and_follows_run(tmp_path, monkeypatch):
     monkeypatch.setattr(report_callback, "MOST_SHARE", float("inf"))
     watch = Watch()
     callbacks = [EvalCallback(), Report(every_s=0.0), Curves(), watch]
@@ -80,7 +80,7 @@ def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path, m
     assert report["best"].startswith("best: this run's own policy")
     (speed,) = (tile for tile in report["tiles"] if tile["what"] == "speed")
     rows = read_metrics(tmp_path / "metrics.csv")
-    # The table tells milliseconds.
+    # The table has millisecond resolution.
     expected = rows[-1]["agent_steps"] / rows[-1]["seconds"]
     assert float(speed["value"].replace(",", "")) == pytest.approx(expected, rel=0.02), "steps by time"
     assert f"{rows[-1]['agent_steps_per_s']:,.0f} in the last iteration" in speed["detail"]
@@ -90,7 +90,7 @@ def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path, m
     assert (tmp_path / "metrics.png").exists() and (tmp_path / "metrics.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_a_run_that_does_not_learn_says_so():
+def test_report_warns_if_run_does_not_learn():
     row = {"entropy_move": 0.69, "explained_variance": 0.8, "epochs": 1.0, "kl": 0.05, "skipped": 0.0}
     trainer = SimpleNamespace(config=TrainConfig.quick(), progress=0.5)
     assert report_data.signs_of(trainer, []) == []
@@ -98,14 +98,14 @@ def test_a_run_that_does_not_learn_says_so():
     assert limited.startswith("updates end early") and random.startswith("actions are as random")
 
 
-def test_a_command_is_told_without_the_folders_of_a_machine(tmp_path):
-    words = ["/home/somebody/echelon/pipelines/train.py", "--run-dir=/home/somebody/runs/one two", "--seed", "3"]
+def test_reported_command_omits_folders(tmp_path):
+    words = ["/home/user/echelon/pipelines/train.py", "--run-dir=/home/user/runs/one two", "--seed", "3"]
     assert command_of(words) == "train.py '--run-dir=one two' --seed 3"
     assert command_of(["pipelines/train.py", "--run-dir", "runs/mine"]) == "pipelines/train.py --run-dir runs/mine"
     assert commit_of(tmp_path) == "", "no clone"
 
 
-def test_a_gpus_memory_is_told(monkeypatch):
+def test_gpu_memory_is_reported(monkeypatch):
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 3 * 2**29)
     monkeypatch.setattr(report_data, "total_memory", lambda device: 80 * 2**30)
     (tile,) = report_data.memory_tiles(torch.device("cuda:0"))
@@ -113,13 +113,13 @@ def test_a_gpus_memory_is_told(monkeypatch):
     assert report_data.memory_tiles(torch.device("cpu")) == []
 
 
-def test_what_rounds_to_zero_has_no_sign_in_a_report():
+def test_report_rounds_to_unsigned_zero():
     rows = [{"agent_steps": 1.0, "kl": -0.0}, {"agent_steps": 2.0, "kl": -0.0}]
     shown = report_data.means(rows, "kl", np.array([0, 1]))
     assert [str(value) for value in shown] == ["0.0", "0.0"]
 
 
-def test_between_evaluations_it_is_written_now_and_then_only(tmp_path, monkeypatch):
+def test_report_is_written_rarely_between_evaluations(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(report_callback, "write_report", lambda report, path, page: written.append(report["state"]))
     Trainer(tiny_run(), tmp_path, callbacks=[Report(every_s=1e9)]).train()
@@ -132,14 +132,14 @@ class Stops(Callback):
             trainer.pending_signal = lambda: 2
 
 
-def test_a_run_that_is_interrupted_leaves_curves_and_says_so(tmp_path):
+def test_interrupted_run_keeps_curves_and_reports_interrupt(tmp_path):
     with pytest.raises(Interrupted):
         Trainer(tiny_run(), tmp_path, callbacks=[Curves(), Report(1e9), Stops()]).train()
     assert told(tmp_path)["state"] == "stopped" and len(told(tmp_path)["axes"]["metrics"]) == 2
     assert (tmp_path / "metrics.pdf").exists() and (tmp_path / "metrics.png").exists()
 
 
-def test_a_disk_that_is_full_ends_no_run(tmp_path, monkeypatch, caplog):
+def test_full_disk_does_not_end_run(tmp_path, monkeypatch, caplog):
     def full(*_):
         raise FileError("report.html: cannot be written: No space left on device")
 
@@ -150,8 +150,8 @@ def test_a_disk_that_is_full_ends_no_run(tmp_path, monkeypatch, caplog):
     assert len(read_metrics(tmp_path / "metrics.csv")) == 3 and "No space left on device" in caplog.text
 
 
-def test_a_picture_that_fails_ends_no_run(tmp_path, monkeypatch, caplog):
-    """Whatever the error is: of a font, of LaTeX, of a logger."""
+def test_failing_picture_does_not_end_run(tmp_path, monkeypatch, caplog):
+    """Any error, for example of a font, of LaTeX or of a logger."""
 
     def fails(*_):
         raise RuntimeError("latex could not be found\nsee the log")
@@ -170,7 +170,7 @@ def test_a_picture_that_fails_ends_no_run(tmp_path, monkeypatch, caplog):
 
 
 class Board:
-    """A logger, as TorchRL's TensorBoard one is used."""
+    """A logger with the interface of TorchRL's TensorBoard logger."""
 
     def __init__(self):
         self.scalars, self.images, self.experiment = {}, [], self
@@ -192,8 +192,8 @@ class Boarded(MetricsLogger):
 
 
 @pytest.mark.long
-def test_with_recorded_battles_there_is_a_replay_inside_and_a_strip_on_the_board(tmp_path):
-    """And the board has the columns of both tables."""
+def test_recorded_battles_embed_replay_and_log_strip(tmp_path):
+    """The logger also receives the columns of both tables."""
     logger = Boarded()
     callbacks = [EvalCallback(), BattleStrips(), Report(1e9), logger]
     Trainer(tiny_run(evaluation=EVALUATION, replay_battles=2), tmp_path, callbacks=callbacks).train()
@@ -217,10 +217,10 @@ def test_with_recorded_battles_there_is_a_replay_inside_and_a_strip_on_the_board
 
 
 WHEN = {"iteration", "agent_steps", "seconds", "rival"}
-"""What a board has as its step, and in names."""
+"""Columns that a logger uses as step and in names."""
 
 
-def test_a_run_is_shown_skill_by_skill(tmp_path, monkeypatch):
+def test_report_shows_each_skill(tmp_path, monkeypatch):
     for module in (skills, eval_callback):
         monkeypatch.setattr(module, "pieces", lambda: ["cool_off", "jump_wall"])
     evaluation = dataclasses.replace(EVALUATION, pieces=2)
@@ -236,7 +236,7 @@ def test_a_run_is_shown_skill_by_skill(tmp_path, monkeypatch):
     assert all(piece in picture for piece in written["pieces"])
 
 
-def test_set_pieces_ask_for_their_own_width_of_messages(tmp_path):
+def test_set_pieces_require_their_comm_dim(tmp_path):
     wide = tiny_run(evaluation=EvalConfig(pieces=1), env=dataclasses.replace(EnvConfig.small(), comm_dim=2))
     with pytest.raises(ConfigError, match=r"^EvalConfig.pieces must be 0 for battles whose comm_dim is not \d, got 1$"):
         Trainer(wide, tmp_path, callbacks=[EvalCallback()])

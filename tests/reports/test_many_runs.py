@@ -14,7 +14,7 @@ from echelon.runtime.errors import ConfigError
 
 
 def run(name, wins, **settings) -> Run:
-    """A run whose return grows, and that wins these shares against `easy`, an evaluation each."""
+    """Return a run with growing return and the given win rates against `easy`, one per evaluation."""
     metrics = [{"agent_steps": 1000.0 * n, "return": float(n)} for n in range(1, 4)]
     told = [
         {"rival": "easy", "agent_steps": f"{1000 * n}", "win_rate": f"{win}", "low": "0", "high": "1"}
@@ -23,7 +23,7 @@ def run(name, wins, **settings) -> Run:
     return Run(name, settings, metrics, told)
 
 
-def test_groups_have_bands_and_stand_beside_each_other(tmp_path):
+def test_groups_have_bands_in_shared_panels(tmp_path):
     runs = [
         run("a", [0.2, 0.4], rate=1),
         run("b", [0.3, 0.6], rate=1),
@@ -49,7 +49,7 @@ def test_groups_have_bands_and_stand_beside_each_other(tmp_path):
     json.dumps(report, allow_nan=False)
 
 
-def test_runs_of_unequal_length_are_compared_at_the_last_step_of_all(tmp_path):
+def test_runs_are_compared_at_last_common_step(tmp_path):
     runs = [run("a", [0.1, 0.4, 0.8]), run("b", [0.1, 0.6, 0.9]), run("short", [0.1, 0.5]), run("none", [])]
     beside = report_of_runs(runs, [tmp_path] * 4)["tables"][0]
     assert beside["rows"] == [["4 runs", "50 (18 to 82; runs 40, 60, 50; 3 of 4 runs)", ""]]
@@ -62,13 +62,13 @@ def test_equal_runs_have_no_interval(tmp_path):
     assert beside["rows"] == [["3 runs", "100 (runs 100, 100, 100)", ""]]
 
 
-def test_runs_of_one_config_differ_in_nothing(tmp_path):
+def test_runs_with_one_config_form_one_group(tmp_path):
     report = report_of_runs([run("a", [0.2]), run("b", [0.4])], [tmp_path] * 2)
     assert report["name"] == "2 runs, 1 group" and report["tables"][1]["rows"] == []
     assert "differ only in seeds" in report["tables"][1]["note"]
 
 
-def test_the_command_writes_a_page_of_runs_and_tells_where_they_come_from(tmp_path, capsys):
+def test_command_writes_page_of_runs_with_their_origin(tmp_path, capsys):
     folders = tuple(tmp_path / f"run_{seed}" for seed in (0, 1))
     for seed, folder in enumerate(folders):
         Trainer(tiny_run(seed=seed, total_agent_steps=160), folder).train()

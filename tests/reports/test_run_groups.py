@@ -1,4 +1,4 @@
-"""Runs side by side: grouped by what differs in their config, with intervals over seeds."""
+"""Comparison of runs: groups by config differences, with intervals over seeds."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from echelon.runtime.files import FileError
 
 
 def run(name, values=(), **settings) -> Run:
-    """A run whose return is `values`, one a thousand agent steps."""
+    """Return a run whose return is `values`, one value per thousand agent steps."""
     metrics = [{"agent_steps": 1000.0 * n, "return": value} for n, value in enumerate(values, 1)]
     return Run(name, settings, metrics, [])
 
 
-def test_runs_that_differ_by_their_seeds_are_one_group(tmp_path):
+def test_runs_that_differ_in_seed_are_one_group(tmp_path):
     configs = [tiny_run(seed=seed, total_agent_steps=160) for seed in (0, 1)]
     configs.append(tiny_run(total_agent_steps=160, ppo=PPOConfig(8, 4, epochs=1, minibatches=2, gae_lambda=0.97)))
     for number, config in enumerate(configs):
@@ -32,7 +32,7 @@ def test_runs_that_differ_by_their_seeds_are_one_group(tmp_path):
     assert list(grouped(runs[:2])) == ["2 runs"]
 
 
-def test_a_folder_that_is_no_run_is_one_line(tmp_path):
+def test_folder_without_run_is_one_error_line(tmp_path):
     with pytest.raises(FileError, match=r"metrics\.csv: expected the metrics of a run, found none"):
         read_run(tmp_path)
     (tmp_path / "metrics.csv").write_text("iteration,agent_steps\n1,many\n")
@@ -40,11 +40,11 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path):
         read_run(tmp_path)
 
 
-def test_settings_are_told_by_dotted_names():
+def test_settings_have_dotted_names():
     assert flat({"a": 1, "b": {"c": [2], "d": {"e": 3}}}) == {"a": 1, "b.c": [2], "b.d.e": 3}
 
 
-def test_the_middle_is_a_mean_or_an_interquartile_mean():
+def test_centre_is_mean_or_interquartile_mean():
     runs = [run(str(seed), [float(seed), 2.0 * seed]) for seed in (1, 2, 3, 100)]
     mean, iqm = middle(runs, "return", "mean"), middle(runs, "return", "iqm")
     assert mean.x.tolist() == [1000, 2000] and mean.y.tolist() == [26.5, 53.0]
@@ -73,8 +73,8 @@ TRUE_MEANS = {"normal": 0.6, "exponential": 1.0, "bounded": 0.95}
 
 @pytest.mark.parametrize("runs", [3, 5, 10])
 @pytest.mark.parametrize("law", DRAWS)
-def test_interval_over_runs_holds_the_true_middle(law, runs):
-    """A percentile bootstrap of 3, 5 and 10 normal runs holds the mean 73, 83 and 89 times in 100."""
+def test_interval_over_runs_covers_true_mean(law, runs):
+    """A percentile bootstrap of 3, 5 and 10 normal runs covers the mean only in 73, 83 and 89 % of cases."""
     rng = np.random.default_rng(0)
     sample, other = (DRAWS[law](rng, (runs, 8000)) for _ in range(2))
     trimmed = stats.trim_mean(DRAWS[law](rng, 400_000), 0.25) if runs >= 4 else TRUE_MEANS[law]
@@ -90,18 +90,18 @@ def test_interval_over_runs_holds_the_true_middle(law, runs):
         assert (high - low).mean() <= 1.301 * student.mean()
 
 
-def test_one_run_has_no_interval_and_nothing_has_no_curve():
+def test_single_run_has_no_interval_and_empty_group_no_curve():
     found = middle([run("a", [1.0, 3.0])], "return", "mean")
     assert found.low is found.y is found.high and middle([run("a")], "return", "mean") is None
 
 
-def test_long_runs_are_averaged_between_points_and_cut_to_what_all_have():
+def test_long_runs_are_binned_and_cut_to_common_length():
     found = middle([run("a", np.arange(600.0)), run("b", np.arange(900.0))], "return", "mean")
     assert len(found.x) == BINS and found.x[-1] == 600_000 and found.x[0] == 1000
     assert found.y == pytest.approx(found.x / 1000 - 1, abs=6), "a straight line stays one"
 
 
-def test_an_evaluation_is_a_curve_by_the_name_of_the_rival():
+def test_evaluation_curve_is_named_after_opponent():
     cells = ((0, 0.1, 0.0, 0.3), (9, 0.4, 0.2, 0.6))
     rows = [dict(zip(NUMBERS, map(str, row), strict=True)) | {"rival": "easy"} for row in cells]
     found = middle([Run("a", {}, [], rows)], "easy", "mean")

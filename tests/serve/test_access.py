@@ -1,4 +1,4 @@
-"""Which requests the servers of pages answer: through a tunnel, in a container, behind a proxy, and of strangers."""
+"""Access control of page servers: through a tunnel, in a container, behind a proxy, and from foreign hosts."""
 
 import functools
 import http.client
@@ -19,7 +19,7 @@ from echelon.serve.page_server import Access
 HERE, EVERYWHERE = (), ("0.0.0.0",)
 HUB, ONE = ("hub.example",), ("192.0.2.7",)
 REQUESTS = [
-    # --host, Host, Origin, whether it is answered
+    # --host, Host, Origin, whether the request is admitted
     (HERE, "127.0.0.1:8000", None, True),
     (HERE, "localhost:9000", None, True),  # ssh -L 9000:127.0.0.1:8000
     (HERE, "[::1]:9000", None, True),
@@ -43,7 +43,7 @@ REQUESTS = [
     (HERE, "hub.example", None, False),
     (HERE, "", None, False),
     (EVERYWHERE, "localhost:8000", "http://localhost:8000", True),  # docker run -p 8000:8000
-    (EVERYWHERE, "192.0.2.7:8000", "http://192.0.2.7:8000", True),  # an address is no name of a stranger
+    (EVERYWHERE, "192.0.2.7:8000", "http://192.0.2.7:8000", True),  # an IP address cannot be a foreign host name
     (EVERYWHERE, "192.0.2.7:8000", "http://192.0.2.9:8000", False),
     (EVERYWHERE, "stranger.example:8000", None, False),
     (EVERYWHERE, "0.0.0.0:8000", "http://0.0.0.0:3000", False),
@@ -51,7 +51,7 @@ REQUESTS = [
     (ONE, "192.0.2.9:8000", None, False),
     (HUB, "hub.example", "https://hub.example", True),
     (HUB, "Hub.Example:8443", "https://hub.example:8443", True),
-    (HUB, "localhost:8000", "https://hub.example", True),  # a proxy that names this machine
+    (HUB, "localhost:8000", "https://hub.example", True),  # a proxy that sends the name of this machine
     (HUB, "localhost:8000", "https://other.example", False),
     (HUB, "sub.hub.example", None, False),
     ((*EVERYWHERE, *HUB), "hub.example:8000", "http://hub.example:8000", True),
@@ -69,7 +69,7 @@ def test_two_hosts_or_origins_are_refused():
 
 
 @pytest.mark.parametrize("given", [("hub example",), ("http://hub.example",), ("",), ("*",), ("hub.example:8000",)])
-def test_host_that_is_neither_address_nor_name_is_refused(given):
+def test_invalid_host_is_refused(given):
     with pytest.raises(
         ConfigError, match=r"--host must be addresses and names, such as 0\.0\.0\.0 or hub\.example, got"
     ):
@@ -93,11 +93,11 @@ def fetch(port: int, token: str, **headers: str) -> int:
 
 
 TUNNEL = "127.0.0.1:9000"
-"""The end of a tunnel where the browser is, which is all that a server sees of it."""
+"""Address of a tunnel on the browser's machine, as the server sees it in `Host`."""
 
 
 @pytest.mark.parametrize("kind", [CommandServer, LiveServer])
-def test_page_and_its_channel_open_through_another_port(kind):
+def test_page_and_websocket_work_through_forwarded_port(kind):
     from websockets.exceptions import InvalidStatus
     from websockets.sync.client import connect
 
@@ -114,7 +114,7 @@ def test_page_and_its_channel_open_through_another_port(kind):
                 reach(sock=end, origin=origin)
 
 
-def test_editor_opens_through_another_port_and_refuses_another_origin(tmp_path):
+def test_editor_works_through_forwarded_port_and_refuses_foreign_origin(tmp_path):
     with EditServer(tmp_path / "duel.json", None, ("heuristic:trivial",)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port, token = server.server_port, server.token
@@ -124,7 +124,7 @@ def test_editor_opens_through_another_port_and_refuses_another_origin(tmp_path):
         server.shutdown()
 
 
-def test_server_of_a_container_listens_on_all_addresses_and_prints_one_to_open():
+def test_container_server_listens_on_all_addresses_and_prints_usable_url():
     with CommandServer("<!doctype html>", token="known", access=Access(EVERYWHERE)) as server:
         assert server._server.socket.getsockname()[0] == "0.0.0.0"
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=known", server.address)
@@ -133,7 +133,7 @@ def test_server_of_a_container_listens_on_all_addresses_and_prints_one_to_open()
         assert fetch(port, "known", Host="stranger.example:8000") == 403
 
 
-def test_images_have_what_pages_need():
+def test_container_images_install_page_dependencies():
     text = (Path(__file__).parents[2] / "Dockerfile").read_text()
     installs = [line for line in text.splitlines() if "pip install" in line and "/dist" in line]
     assert len(installs) == 2 and all('"$(echo /dist/*.whl)[play]"' in line for line in installs)

@@ -1,4 +1,4 @@
-"""The server of the scenario editor: who may ask it what, and what it answers."""
+"""The server of the scenario editor: access control, requests and responses."""
 
 import http.client
 import json
@@ -38,7 +38,7 @@ def server(tmp_path):
 
 
 def ask(server, method, path, body=b"", **headers):
-    """Status and body of an answer; by default with the token."""
+    """Return status and body of a response; the token is sent by default."""
     asked = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=STUCK_S)
     known = {"X-Echelon-Token": server.token, "Content-Length": str(len(body))} | {
         name.replace("_", "-"): value for name, value in headers.items()
@@ -53,7 +53,7 @@ def post(server, path, values):
     return status, json.loads(body)
 
 
-def test_only_the_printed_address_is_answered(server):
+def test_editor_requires_printed_address(server):
     assert server.server_address[0] == "127.0.0.1"
     assert ask(server, "GET", f"/?token={server.token}", X_Echelon_Token=None)[0] == 200
     for path, headers in (
@@ -69,7 +69,7 @@ def test_only_the_printed_address_is_answered(server):
     assert not server.file.exists()
 
 
-def test_a_request_is_small_and_of_a_known_kind(server):
+def test_large_or_unknown_request_is_refused(server):
     line = f"a request must be at most {MOST_BYTES} bytes, got {MOST_BYTES + 1}"
     status, body = ask(server, "POST", "/save", b"", Content_Length=str(MOST_BYTES + 1))
     assert (status, json.loads(body)["said"]) == (413, line)
@@ -98,7 +98,7 @@ def refusals():
 
 
 @pytest.mark.parametrize("path, values, said", [*refusals()])
-def test_what_cannot_be_is_refused_in_one_line(server, path, values, said):
+def test_invalid_request_is_refused_in_one_line(server, path, values, said):
     body = values if isinstance(values, bytes) else json.dumps(values).encode()
     status, answer = ask(server, "POST", path, body)
     told = json.loads(answer)
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused_in_one_line(server, path, values, said):
     assert not server.file.exists()
 
 
-def test_it_saves_what_it_is_sent_and_begins_with_it(server):
+def test_editor_saves_and_reloads_scenario(server):
     status, answer = post(server, "/save", DUEL)
     assert status == 200 and answer["ok"] and answer["said"] == f"saved {server.file}"
     scenario = scenario_from_json(DUEL)
@@ -118,7 +118,7 @@ def test_it_saves_what_it_is_sent_and_begins_with_it(server):
     assert [*server.file.parent.iterdir()] == [server.file]
 
 
-def test_commanders_fight_there(server):
+def test_editor_plays_match_between_commanders(server):
     match = {"scenario": DUEL, "x": "heuristic:trivial", "y": "heuristic:trivial", "battles": 2, "seed": 3}
     status, answer = post(server, "/play", match)
     assert status == 200 and answer["ok"], answer["said"]
@@ -129,7 +129,7 @@ def test_commanders_fight_there(server):
     assert post(server, "/play", match)[1]["said"] == "a match is being played; wait for its end"
 
 
-def test_the_program_serves_until_it_is_interrupted(tmp_path):
+def test_editor_serves_until_interrupted(tmp_path):
     words = ("edit", "duel.json", "--no-browser", "--start", "gate-5v5")
     arena, environment = str(programs.ROOT / "pipelines" / "arena.py"), {**os.environ, "PYTHONPATH": str(programs.ROOT)}
     with subprocess.Popen(
@@ -151,7 +151,7 @@ def read_scenario_of(page):
     return json.loads(page.split('id="data">')[1].split("</script>")[0])["scenario"]
 
 
-def test_a_file_that_cannot_be_edited_is_one_line(tmp_path):
+def test_invalid_scenario_file_is_one_error_line(tmp_path):
     file = tmp_path / "duel.json"
     file.write_text('{"units": 3}')
     new = str(tmp_path / "new.json")
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_edited_is_one_line(tmp_path):
         ((str(tmp_path),), f"error: {tmp_path}: expected a file name, got a folder\n"),
         ((new, "--start", "nowhere"), "error: a scenario must be one of "),
         ((new, "--port", "70000"), "error: Error parsing Edit: Edit.port must be 0..65535, got 70000\n"),
-        ((new, "--commanders", "nobody"), "error: "),
+        ((new, "--commanders", "unknown"), "error: "),
     ):
         refused = programs.run(str(programs.ROOT / "pipelines" / "arena.py"), "edit", "--no-browser", *words)
         assert refused.returncode == 1 and refused.stderr.startswith(said), refused.stderr

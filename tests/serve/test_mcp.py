@@ -1,4 +1,4 @@
-"""The MCP server, by the client of the package `mcp` over stdio: battles, orders, whatif, forks, replays, resources."""
+"""The MCP server with a client of the package `mcp` over stdio: battles, orders, whatif, forks, replays, resources."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.server.mcpserver.exceptions import ToolError
 
+from echelon.command.report import DRAW, WINNERS
 from echelon.replay.file import read
 from echelon.runtime.errors import ConfigError
 from echelon.serve.mcp_server import McpBattles, mcp_server, rules_text, schema_text
@@ -22,7 +23,7 @@ TOOLS = {"start_battle", "report", "order", "step", "whatif", "fork", "export_re
 
 
 def test_client_plays_a_battle_over_stdio(tmp_path):
-    """A whole conversation with a process of its own."""
+    """A complete session with a server in its own process."""
     program = StdioServerParameters(
         command=sys.executable, args=["-m", "echelon", "mcp", "--replays", str(tmp_path)], cwd=str(tmp_path)
     )
@@ -58,9 +59,9 @@ def test_client_plays_a_battle_over_stdio(tmp_path):
             assert (await call("report", battle=battle, form="numbers"))["report"] == numbers
 
             early = await client.call_tool("export_replay", {"battle": battle})
-            assert early.is_error and "one that has ended, for a replay" in early.content[0].text
+            assert early.is_error and "battle must be a finished battle" in early.content[0].text
             ended = await call("step", battle=battle, steps=200)
-            assert ended["won_by"] in ("own", "enemy", "nobody") and ended["report"] is None
+            assert ended["won_by"] in WINNERS and ended["report"] is None
             path = (await call("export_replay", battle=battle))["path"]
             refused = await client.call_tool("report", {"battle": battle})
             assert refused.is_error and "the battle must be in progress, got 'one that ended" in refused.content[0].text
@@ -70,7 +71,7 @@ def test_client_plays_a_battle_over_stdio(tmp_path):
     path, winner = anyio.run(conversation)
     replay = read(Path(path))
     outcome = replay.battles[0].about["outcome"]["winner"]
-    assert {"own": "blue", "enemy": "red", "nobody": "draw"}[winner] == outcome
+    assert {"own": "blue", "enemy": "red", DRAW: "draw"}[winner] == outcome
     assert path == str(tmp_path / "battle_1.echelon") and replay.battles[0].commands is not None
 
 
@@ -80,7 +81,7 @@ BAD = {
     "another battle": ("step", {"battle": 9}, "battle must be one of 1, got 9"),
     "no steps": ("step", {"battle": 1, "steps": 0}, "steps must be"),
     "too many branches": ("whatif", {"battle": 1, "branches": 10**9}, "branches must be"),
-    "no folder": ("export_replay", {"battle": 1}, "--replays must be given to the server"),
+    "no folder": ("export_replay", {"battle": 1}, "--replays must be a folder, set when"),
     "no period": ("start_battle", {"period": 0}, "CommandConfig.period must be"),
 }
 
@@ -100,12 +101,12 @@ def test_bad_calls_are_refused_in_one_line(battles, case):
     assert list(battles.battles) == [1]
 
 
-def test_refusal_is_an_anticipated_error_of_the_protocol():
+def test_refusal_is_a_tool_error():
     with pytest.raises(ToolError, match="battle must be one of none: call start_battle, got 4"):
         anyio.run(mcp_server().call_tool, "report", {"battle": 4})
 
 
-def test_resources_name_what_orders_may_say():
+def test_resources_describe_orders():
     assert "attack: go for the enemy" in rules_text()
     with pytest.raises(ConfigError, match="packs must be a number from 1 to 99"):
         schema_text("../../etc")

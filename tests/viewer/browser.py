@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over its DevTools pipe: messages are JSON, each ended by a zero byte."""
+"""Headless Chromium, controlled over its DevTools pipe with JSON messages, each ended by a zero byte."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-default-browser-check"),
 )
 LOOK_S = 0.05
-"""Seconds between two times that a page is asked for what it must show in the end."""
+"""Polling interval of conditions in the page, in seconds."""
 
 
 class Browser:
-    """One Chromium with one page. Use it as a context."""
+    """One Chromium with one page. Use it as a context manager."""
 
     def __init__(self) -> None:
         assert CHROMIUM is not None
@@ -53,7 +53,7 @@ class Browser:
         os.close(self.from_browser)
         self.process.terminate()
         self.process.wait()
-        for _ in range(int(STUCK_S / LOOK_S)):  # its helpers write to the folder until they are gone
+        for _ in range(int(STUCK_S / LOOK_S)):  # helper processes write to the folder until they exit
             try:
                 self.home.cleanup()
                 return
@@ -61,7 +61,7 @@ class Browser:
                 time.sleep(LOOK_S)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer; what else comes is kept in `events`."""
+        """Send a command and wait for its response; other messages are stored in `events`."""
         self.sent += 1
         message = {"id": self.sent, "method": method, "params": params}
         if self.session:
@@ -75,30 +75,30 @@ class Browser:
             self.events.append(answer)
 
     def read(self) -> dict[str, Any]:
-        """The next message of the browser."""
+        """Return the next message of the browser."""
         while b"\0" not in self.pending:
             found = os.read(self.from_browser, 1 << 16)
-            assert found, "the browser is gone"
+            assert found, "the browser has exited"
             self.pending += found
         message, _, self.pending = self.pending.partition(b"\0")
         return json.loads(message)
 
     def resize(self, width: int, height: int, mobile: bool = False) -> None:
-        """Set the viewport, CSS pixels."""
+        """Set the viewport size, in CSS pixels."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
 
     def prefer(self, scheme: str) -> None:
-        """Prefer light or dark."""
+        """Set the preferred colour scheme, light or dark."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, page: Path, address: str = "") -> None:
-        """Load a page anew and wait until its viewer is there."""
+        """Load a page and wait until its viewer is ready."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=f"file://{page}{address}")
         self.wait("!!window.echelon && window.echelon.state().frames > 0")
 
     def run(self, script: str) -> Any:
-        """The value of a script in the page; promises are waited for."""
+        """Run a script in the page and return its value; promises are awaited."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -133,7 +133,7 @@ class Browser:
         self.click(*self.middle_of(selector))
 
     def middle_of(self, selector: str) -> tuple[float, float]:
-        """Where an element lies in the viewport."""
+        """Return the position of the middle of an element in the viewport."""
         place = self.run(
             f"(e => {{ e.scrollIntoView({{block: 'nearest'}}); const r = e.getBoundingClientRect();"
             f" return [r.x + r.width / 2, r.y + r.height / 2]; }})(document.querySelector({json.dumps(selector)}))"
@@ -148,14 +148,14 @@ class Browser:
         self.materialize()
 
     def screenshot(self, path: Path | None = None) -> bytes:
-        """The viewport as a PNG, written to `path` if there is one."""
+        """Return the viewport as a PNG, and write it to `path` if given."""
         picture = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
         if path is not None:
             path.write_bytes(picture)
         return picture
 
     def complaints(self) -> list[Any]:
-        """Errors, warnings and exceptions the page gave so far."""
+        """Return the errors, warnings and exceptions of the page so far."""
         found: list[Any] = []
         for event in self.events:
             params = event.get("params", {})
@@ -168,6 +168,6 @@ class Browser:
         return found
 
     def requests(self) -> list[str]:
-        """Addresses the page asked for, beside itself and what it carries."""
+        """Return the URLs that the page requested, except for itself and data URLs."""
         asked = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))]

@@ -27,7 +27,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium, page) -> Iterator[Browser]:
-    """The page as it opens on a desk; no test may leave a complaint."""
+    """Open the page at desktop size; fail if the page logs an error."""
     chromium.events.clear()
     chromium.resize(1280, 720)
     chromium.prefer("dark")

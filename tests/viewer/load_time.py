@@ -1,4 +1,4 @@
-"""How long a page takes until a person can use it; no test, since its outcome is a time.
+"""Measure the load time of a page until it is usable; not a test.
 
 `PYTHONPATH=.:tests:tests/viewer python tests/viewer/load_time.py battles.echelon [loads]`
 prints, for each load, the milliseconds from the start of navigation to the first frame that its viewer drew (looked for
@@ -21,11 +21,11 @@ from echelon.replay.file import read
 
 LOADS = 9
 NOW_MS = "performance.now()"
-"""Counted from the start of navigation."""
+"""Script for the time since the start of navigation."""
 
 
 def measure(browser: Browser, page: Path) -> tuple[float, float]:
-    """Milliseconds to the first frame, and to the frame after a key was pressed."""
+    """Return the milliseconds to the first frame, and to the frame after a key press."""
     browser.open(page)
     first = browser.run(NOW_MS)
     browser.press("1")
@@ -33,7 +33,7 @@ def measure(browser: Browser, page: Path) -> tuple[float, float]:
 
 
 def main(source: Path, loads: int) -> None:
-    """Measure the page of a replay at the size of a desk."""
+    """Measure the page of a replay at desktop size."""
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         page = Path(folder) / "battles.html"
         write_replay_page(read(source), page)

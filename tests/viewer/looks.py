@@ -1,4 +1,4 @@
-"""Pictures of every view of the page, in light and dark, on two desks and a phone, to look at; no test.
+"""Write pictures of every view of the page, light and dark, at two desktop sizes and a phone size; not a test.
 
 `PYTHONPATH=.:tests:tests/viewer python tests/viewer/looks.py battles.echelon pictures/ [report.html]`
 writes `VIEW-WIDTHxHEIGHT-THEME.png` for each of `VIEWS`. Take a replay of two battles or more, with observations.
@@ -30,7 +30,7 @@ OPEN_SENSES = (
 
 @dataclass(frozen=True)
 class View:
-    """One state of the page: an address and a script."""
+    """State of the page: an address and a script."""
 
     address: str
     script: str = ""
@@ -39,7 +39,7 @@ class View:
 
 
 AT = {"t": 9, "mech": 3, "dead": 7}
-"""When and whom to look at; `dead` is dead in the end."""
+"""Time and mech of the pictures; mech `dead` dies before the end."""
 VIEWS = {
     "opening": View("#"),
     "field": View("#t={t}&tab=events"),
@@ -75,7 +75,7 @@ VIEWS = {
 
 
 def look(browser: Browser, page: Path, view: View, path: Path | None, at: Mapping[str, float] = AT) -> None:
-    """Bring about a view of a battle, and picture it if there is a path."""
+    """Open a view of a battle, and write a picture if a path is given."""
     browser.open(page, view.address.format(**at))
     if view.script:
         browser.run(view.script)
@@ -86,7 +86,7 @@ def look(browser: Browser, page: Path, view: View, path: Path | None, at: Mappin
 
 
 def look_at_report(browser: Browser, report: Path, into: Path, name: str) -> None:
-    """Every part of a report."""
+    """Write a picture of every part of a report."""
     browser.call("Page.navigate", url=f"file://{report}")
     browser.wait("document.readyState === 'complete' && document.querySelectorAll('nav a').length > 0")
     for part in browser.run("[...document.querySelectorAll('nav a')].map(a => a.hash)"):
@@ -96,7 +96,7 @@ def look_at_report(browser: Browser, report: Path, into: Path, name: str) -> Non
 
 
 def main(replay_file: str, folder: str, report: str = "", *only: str) -> None:
-    """All pictures, or those of the views that are named."""
+    """Write all pictures, or only the named views."""
     into, replay = Path(folder), read(Path(replay_file))
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, Browser() as browser:

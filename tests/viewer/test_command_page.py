@@ -1,4 +1,4 @@
-"""The page on which a person commands, as somebody uses it in a browser."""
+"""The command page in a browser."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def step(browser: Browser, times: int = 1) -> None:
         browser.wait("echelon.report().time_s !== window.seen")
 
 
-def test_a_click_moves_a_pack_in_the_battle(chromium, served):
+def test_click_moves_pack(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report()")
     state = served.session.port.view.env.state
@@ -89,7 +89,7 @@ def test_a_click_moves_a_pack_in_the_battle(chromium, served):
     assert {url.split("?")[0] for url in chromium.requests()} == {f"http://{served.server.hosts[0]}/"}
 
 
-def test_a_second_tab_is_refused(chromium, served):
+def test_second_tab_is_refused(chromium, served):
     from websockets.sync.client import connect
 
     with connect(f"ws://{served.server.hosts[0]}/ws?token={serving.TOKEN}", proxy=None, **PATIENT) as first:
@@ -99,7 +99,7 @@ def test_a_second_tab_is_refused(chromium, served):
     assert not chromium.run("echelon.isConnected()") and chromium.run("echelon.report()") is None
 
 
-def test_a_dropped_connection_pauses_and_goes_on(chromium, served):
+def test_dropped_connection_pauses_and_resumes_battle(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report() && echelon.paused()")
     chromium.press(" ")
@@ -114,7 +114,7 @@ def test_a_dropped_connection_pauses_and_goes_on(chromium, served):
 
 
 def hold(browser: Browser, kind: str, key: str, code: str = "") -> None:
-    """Press a key, `keyDown`, or let it go, `keyUp`."""
+    """Press (`keyDown`) or release (`keyUp`) a key."""
     browser.call(
         "Input.dispatchKeyEvent", type=kind, key=key, code=code, **({"text": key} if kind == "keyDown" else {})
     )
@@ -122,7 +122,7 @@ def hold(browser: Browser, kind: str, key: str, code: str = "") -> None:
 
 
 def said(browser: Browser, text: str) -> bool:
-    """Whether the page has sent a message with this text since the last call; `watch_messages` comes first."""
+    """Return whether the page sent a message with this text since the last call; call `watch_messages` first."""
     browser.materialize()
     return any(text in line for line in browser.run("window.sent.splice(0)"))
 
@@ -134,7 +134,7 @@ def watch_messages(browser: Browser) -> None:
     )
 
 
-def test_keys_of_other_layouts_command_and_drive(chromium):
+def test_keys_of_other_layouts_work_on_command_page(chromium):
     config = dataclasses.replace(EnvConfig.standard(), map_pool=2)
     with serving.serving(serving.small_port(60.0, config=config), "real", paused=True) as served:
         load(chromium, served)
@@ -149,7 +149,7 @@ def test_keys_of_other_layouts_command_and_drive(chromium):
             said(chromium, "")
             chromium.press(key, code=code)
             assert said(chromium, '"hold"'), (key, code)
-        chromium.press("y", code="KeyH")  # of a layout whose H is elsewhere
+        chromium.press("y", code="KeyH")  # a layout with H at another position
         assert not said(chromium, '"hold"')
         for key, code in (("ц", "KeyW"), ("z", "KeyW")):
             chromium.press("e", code="KeyE")
@@ -158,7 +158,7 @@ def test_keys_of_other_layouts_command_and_drive(chromium):
             said(chromium, "")
             hold(chromium, "keyDown", key, code)
             chromium.wait("window.sent.some((line) => line.includes('\"ahead\":1'))")
-            # Shift has changed what the key writes.
+            # Shift has changed the character of the key.
             said(chromium, "")
             hold(chromium, "keyUp", key.upper(), code)
             chromium.wait("window.sent.some((line) => line.includes('\"ahead\":0'))")
@@ -167,7 +167,7 @@ def test_keys_of_other_layouts_command_and_drive(chromium):
         assert not chromium.complaints()
 
 
-def test_a_person_drives_a_mech_beside_its_pack(chromium, served):
+def test_person_drives_one_mech_of_pack(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report()")
     port = served.session.port
@@ -197,7 +197,7 @@ def test_a_person_drives_a_mech_beside_its_pack(chromium, served):
     assert port.stick is None and not chromium.complaints()
 
 
-def test_a_dropped_connection_lets_go_of_the_stick(chromium, served):
+def test_dropped_connection_ends_manual_control(chromium, served):
     load(chromium, served)
     chromium.wait("!!echelon.report()")
     chromium.press("e")

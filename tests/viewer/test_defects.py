@@ -1,4 +1,4 @@
-"""What readers of the page once got wrong from it."""
+"""Texts and colours of the page that were once misread."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def lab(light: np.ndarray) -> np.ndarray:
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def test_events_are_those_of_the_statistics(browser):
+def test_events_match_statistics(browser):
     """A mech that shuts down in the tick before its death was told by the result and not by the events."""
     told = texts(browser, ".event.shutdown .what")
     assert len(told) == 2 and told[1].startswith("red light 2 shut down")
@@ -70,7 +70,7 @@ def test_events_are_those_of_the_statistics(browser):
     assert len(told) == (conditions[:, 2] == Condition.SHUT_DOWN).sum()
 
 
-def test_how_a_contact_is_known_has_a_chip_each(browser):
+def test_each_detection_source_has_a_chip(browser):
     def chips(mech, moment):
         browser.run(f"echelon.select({mech}); echelon.seek({moment * 0.25})")
         browser.materialize()
@@ -82,7 +82,7 @@ def test_how_a_contact_is_known_has_a_chip_each(browser):
     assert chips(MEDIUM, 4) == [["sight", "radar"]] and chips(LIGHT, 4) == [["bloom"]]
 
 
-def test_numbers_say_what_they_count(browser, tmp_path):
+def test_statistics_have_full_labels(browser, tmp_path):
     replay, grounds = small_replay(1)
     stats = {"zone_s": [59.0, 2.0], "knockdowns": [1, 0], "shutdowns": [1, 1], "deaths": [1, 1]}
     replay.battles[0].about["outcome"]["stats"] = stats
@@ -92,7 +92,7 @@ def test_numbers_say_what_they_count(browser, tmp_path):
     assert labels == ["zone, mech-s", "knockdowns inflicted", "shutdowns suffered", "deaths suffered"]
 
 
-def test_the_dead_see_nothing(browser):
+def test_dead_mech_perceives_nothing(browser):
     browser.run(f"echelon.select({SCOUT}); echelon.seek(5.5)")
     browser.press("v")
     assert browser.run("echelon.shownMechs()") == []
@@ -100,7 +100,7 @@ def test_the_dead_see_nothing(browser):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_is_still_to_come_and_the_dead_can_be_read(browser, page, theme):
+def test_future_events_and_dead_mechs_are_legible(browser, page, theme):
     browser.prefer(theme)
     browser.open(page, "#t=5.2&tab=events")
     parts = [".ahead .event time", ".ahead .event .what", ".ahead .event .sign"]
@@ -117,7 +117,7 @@ def test_what_is_still_to_come_and_the_dead_can_be_read(browser, page, theme):
 
 @pytest.mark.parametrize("eye", SEEN_BY)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_who_holds_the_zone_is_told_by_any_eye(browser, page, theme, eye):
+def test_zone_colours_are_distinct_for_colour_blind_viewers(browser, page, theme, eye):
     browser.prefer(theme)
     browser.open(page)
     names = ("--blue", "--red", "--contested", "--line")
@@ -128,7 +128,7 @@ def test_who_holds_the_zone_is_told_by_any_eye(browser, page, theme, eye):
         assert np.linalg.norm(a - b) >= LEAST_DISTANCE, (one, other)
 
 
-def test_a_filter_shows_only_this(browser):
+def test_double_click_on_filter_shows_one_kind(browser):
     shown = "[...document.querySelectorAll('#events li:not([hidden]) .event')].map(e => e.dataset.kind)"
     x, y = browser.middle_of('.filter[data-kind="fall"]')
     for count in (1, 2):
@@ -143,10 +143,10 @@ def test_a_filter_shows_only_this(browser):
     assert len(set(browser.run(shown))) > 4
 
 
-def test_the_title_is_a_name_and_no_path(browser, tmp_path):
+def test_title_contains_no_path(browser, tmp_path):
     replay, grounds = small_replay(1)
-    replay.battles[0].about["blue"] = "/home/somebody/runs/first/checkpoints/00000512"
+    replay.battles[0].about["blue"] = "/home/user/runs/first/checkpoints/00000512"
     write_page(replay, grounds, tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     assert browser.run("document.title").startswith("first 00000512 against")
-    assert "somebody" not in browser.run("document.body.innerText")
+    assert "user" not in browser.run("document.body.innerText")

@@ -1,4 +1,4 @@
-"""The scenario editor, as somebody uses it in a browser."""
+"""The scenario editor in a browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from echelon.scenarios.scene import Scene
 from echelon.serve.edit_server import EditServer
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_position.py"
-"""A position that is drawn here too."""
+"""Example whose position is also drawn here."""
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
@@ -41,7 +41,7 @@ def file(tmp_path) -> Path:
 
 @pytest.fixture
 def editor(chromium, file) -> Iterator[Browser]:
-    """The page of a new file; no test may leave a complaint."""
+    """Open the page of a new file; fail if the page logs an error."""
     chromium.call("Page.navigate", url="about:blank")
     chromium.events.clear()
     chromium.resize(1280, 800)
@@ -83,13 +83,13 @@ def take(browser: Browser, tool: str) -> None:
 
 
 def fill(browser: Browser, identity: str, value: object) -> None:
-    """Write into a field, as a person who then leaves it."""
+    """Type into a field and leave it."""
     field = f"document.getElementById({json.dumps(identity)})"
     browser.run(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('change'))")
 
 
 def said(browser: Browser, words: str) -> None:
-    """The server has answered, and so."""
+    """Wait for an answer of the server with these words."""
     browser.wait("!['', '…'].includes(document.getElementById('said').textContent)")
     line = browser.run("document.getElementById('said').textContent")
     assert line.startswith(words)
@@ -110,7 +110,7 @@ def saved(browser: Browser, file: Path) -> Scenario:
     return read_scenario(file)
 
 
-def test_what_is_drawn_is_what_python_builds(editor, file):
+def test_drawn_scenario_equals_python_scenario(editor, file):
     place_two(editor)
     take(editor, "box")
     drag(editor, (19.5, 10.5), (20.5, 29.5))
@@ -125,8 +125,8 @@ def test_what_is_drawn_is_what_python_builds(editor, file):
     assert file.read_bytes() == file.with_name("own.json").read_bytes()
 
 
-def test_everything_else_can_be_set(editor, file):
-    """Dragged, turned by the handle, hurt, undone; zone, objective and settings."""
+def test_editor_sets_all_fields(editor, file):
+    """Drag, turn by the handle, set hit points, undo; zone, objective and settings."""
     place_two(editor)
     drag(editor, (30, 20), (32, 25))
     half = 2.5 / 2 + 1.6
@@ -159,7 +159,7 @@ def test_everything_else_can_be_set(editor, file):
     assert saved(editor, file).as_json() == scene.scenario.as_json()
 
 
-def test_what_cannot_stand_is_told_in_one_line(editor, file):
+def test_invalid_scenario_is_reported_in_one_line(editor, file):
     take(editor, "blue")
     click_map(editor, 12, 20)
     editor.click_on("#check")
@@ -178,7 +178,7 @@ def test_what_cannot_stand_is_told_in_one_line(editor, file):
     saved(editor, file)
 
 
-def test_commanders_fight_and_the_battle_is_watched(editor, file):
+def test_editor_plays_match_and_shows_battle(editor, file):
     place_two(editor)
     fill(editor, "settings", '{"rules": {"max_episode_s": 2}}')
     fill(editor, "x", TRIVIAL)

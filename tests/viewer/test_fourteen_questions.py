@@ -1,4 +1,4 @@
-"""What a person's hour asked of a battle, each answered in a browser with two clicks at most."""
+"""Fourteen questions of a user about a battle, each answered in a browser with at most two clicks."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 LEAST_GREY = 1.6
-"""Contrast of the teams' colours where there is no colour but shades of grey."""
+"""Minimum contrast of the team colours in greyscale."""
 SAID = "document.querySelector('#said').textContent"
 
 
 @pytest.fixture(autouse=True)
 def few_clicks(browser):
-    """No answer may take more than two presses."""
+    """Fail if an answer takes more than two clicks."""
     browser.clicks = 0
     yield
     assert 0 < browser.clicks <= MOST_CLICKS
 
 
 def look_into(browser, section: str) -> str:
-    """Open a section of the tab Why; returns what it says."""
+    """Open a section of the tab Why and return its text."""
     browser.click_on("#tab-study")
     browser.click_on(f"[data-study={section}] summary")
     browser.wait(f"document.querySelector('[data-study={section}] .study').childNodes.length > 0")
@@ -57,21 +57,21 @@ def overlay(browser) -> str:
 
 
 def open_with(browser, path: Path, address: str = "", **changes) -> None:
-    """A page of the small battle with other arrays."""
+    """Open a page of the small battle with changed arrays."""
     replay, grounds = small_replay(1)
     write_page(Replay(replay.about, [dataclasses.replace(replay.battles[0], **changes)]), grounds, path)
     browser.open(path, address)
 
 
-def test_who_screened_the_heavies(browser):
+def test_screens_table(browser):
     """The medium of red has most hit points; the light walks before it, 4 vox aside, for its first seconds."""
     look_into(browser, "screens")
     heavy, medium = rows_of(browser, "screens")
-    assert heavy[:4] == ["H1", "6 s", "0 %", "nobody"]
+    assert heavy[:4] == ["H1", "6 s", "0 %", "no mech"]
     assert medium[0] == "M1" and medium[3] == "L2 3 s"
 
 
-def test_paths_of_the_last_seconds_are_drawn(browser):
+def test_trails_are_drawn(browser):
     browser.run("echelon.seek(3)")
     browser.materialize()
     before = overlay(browser)
@@ -79,8 +79,8 @@ def test_paths_of_the_last_seconds_are_drawn(browser):
     assert overlay(browser) != before
 
 
-def test_why_did_a_flank_fail(browser, tmp_path):
-    """Three together and a fourth that goes away, meets two enemies, and dies before the others fight."""
+def test_flank_list(browser, tmp_path):
+    """Three mechs together; a fourth leaves, meets two enemies, and dies before the others fight."""
     battle = small_replay(1)[0].battles[0]
     pos = battle.pos.copy()
     pos[:, HEAVY, :2] = np.array([3.0, 3.0]) * POS_PER_VOX
@@ -91,16 +91,16 @@ def test_why_did_a_flank_fail(browser, tmp_path):
     look_into(browser, "flanks")
     told = [text for text in texts(browser, "[data-study=flanks] .what") if "blue scout 2" in text]
     assert told == [
-        "blue scout 2 left the others and met red medium 1, red light 2 at 0:02.5; the others did not fight: "
+        "blue scout 2 left its team and met red medium 1, red light 2 at 0:02.5; the others did not fight: "
         "1 against 2, dealt 5, took 10; died"
     ] or told == [
-        "blue scout 2 left the others and met red medium 1, red light 2 at 0:02.5, 3.0 s before the others fought: "
+        "blue scout 2 left its team and met red medium 1, red light 2 at 0:02.5, 3.0 s before the others fought: "
         "1 against 2, dealt 5, took 10; died"
     ]
 
 
-def test_what_messages_said_and_whether_they_went_with_what_happened(browser, tmp_path):
-    """Blue says in its third number how many enemies it knows of: a correlation of one."""
+def test_message_correlations(browser, tmp_path):
+    """Channel 3 of blue is its number of known enemies, so the correlation is 1."""
     battle = small_replay(1)[0].battles[0]
     messages = np.zeros_like(battle.messages)
     hostile = (battle.contacts >= 0) & (battle.contact_facts & 1 > 0)
@@ -108,7 +108,7 @@ def test_what_messages_said_and_whether_they_went_with_what_happened(browser, tm
         messages[:, n, 2] = 40 * hostile[:, n].sum(-1)
     open_with(browser, tmp_path / "said.html", messages=messages)
     told = look_into(browser, "messages")
-    assert "red says nothing" in told and "blue, channel 3 (whole) and enemies known (dashed)" in told
+    assert "red: messages are constant" in told and "blue, channel 3 (solid) and enemies known (dashed)" in told
     assert rows_of(browser, "messages")[0][:4] == ["enemies known", "·", "·", "1.00"]
 
 
@@ -141,25 +141,25 @@ def test_when_was_it_decided(counted):
     assert first == f"+40 points for blue by 0:04.0: {fell}"
 
 
-def test_what_if_a_unit_had_lived(counted):
+def test_value_of_survival_is_listed(counted):
     look_into(counted, "decided")
-    assert "red light 2 died: had it lived, −25 points for blue (−40 to −10)" in texts(
+    assert "red light 2 died; if it had survived: −25 points for blue (−40 to −10)" in texts(
         counted, "[data-study=decided] .what"
     )
     rows = rows_of(counted, "decided")
     assert rows[0] == ["H1", "−40", "−30"] and rows[3] == ["L2", "+30", "−30"]
 
 
-def test_a_battle_that_was_not_counted_says_how(browser):
+def test_battle_without_win_rates_shows_command(browser):
     told = look_into(browser, "decided")
     assert (
-        "has not been counted" in told
+        "have not been computed" in told
         and "echelon-arena whatif FILE --battle 1 --at 2 --deaths --page FILE.html" in told
     )
 
 
-def test_which_weapon_missed_most_and_why_per_shot(browser, tmp_path):
-    """The slug of a medium met a wall that stood between it and the scout it was meant for."""
+def test_missed_shots_have_causes(browser, tmp_path):
+    """The slug of a medium hits a wall between the medium and its target, a scout."""
     battle = small_replay(1)[0].battles[0]
     flights, waypoints = battle.flights.copy(), battle.waypoints.copy()
     (shot,) = np.flatnonzero(flights[:, 3] == AUTOCANNON)
@@ -175,7 +175,7 @@ def test_which_weapon_missed_most_and_why_per_shot(browser, tmp_path):
     assert why.startswith("red medium 1 → blue scout 2: ") and " vox, " in why and "no line" in why
 
 
-def test_heat_of_two_policies_as_curves(browser):
+def test_heat_curves_of_both_teams_are_drawn(browser):
     browser.run("echelon.seek(3)")
     told = look_into(browser, "heat")
     assert "blue 54 % · red 0 %" in told and "blue 108 % · red 0 %" in told
@@ -184,20 +184,20 @@ def test_heat_of_two_policies_as_curves(browser):
     assert browser.run(drawn) == [True, True]
 
 
-def test_whose_paint_a_missile_used(browser):
+def test_missile_list_names_painter(browser):
     browser.click_on("#tab-missiles")
     assert texts(browser, "#missiles .what")[0] == "blue heavy 1 → red light 2 by paint of blue scout 2: hit it"
     assert "paint of blue scout 2: 1 launched by it, 1 hit" in texts(browser, ".ending-sums p")
 
 
-def test_how_much_of_the_map_each_team_saw(browser):
-    """Of 24 x 20 cells: by hand from the middle of the map nothing hides but the walls."""
+def test_seen_share_of_map(browser):
+    """Computed by hand: from the middle of the map of 24 x 20 cells only walls block the view."""
     told = look_into(browser, "seen")
     assert "blue 98 % · red 87 %" in told
     assert [row[0] for row in rows_of(browser, "seen")] == ["blue", "red"]
 
 
-def test_fog_darkens_what_a_team_has_not_seen(browser):
+def test_fog_darkens_unseen_ground(browser):
     before = overlay(browser)
     browser.click_on("#toggle-fog")
     blue = overlay(browser)
@@ -206,8 +206,8 @@ def test_fog_darkens_what_a_team_has_not_seen(browser):
     assert browser.run("echelon.state().fog") == 1
 
 
-def test_battles_by_a_condition(browser, tmp_path):
-    """Blue leads in both measures at half time; where red won in the end, it had led and lost."""
+def test_battles_can_be_filtered(browser, tmp_path):
+    """Blue leads in both measures at half time, so it led and lost if red wins."""
     replay, grounds = small_replay(3)
     lost = replay.battles[2].about
     lost = {**lost, "outcome": {**lost["outcome"], "winner": "red"}}
@@ -222,7 +222,7 @@ def test_battles_by_a_condition(browser, tmp_path):
     assert [row[0] for row in cells(browser, "#summary tbody tr")] == ["3"]
 
 
-def test_battles_are_sorted(browser):
+def test_battle_table_can_be_sorted(browser):
     browser.click_on("#open-battles")
     browser.click_on("#summary th:nth-child(3) button")
     assert [row[2] for row in cells(browser, "#summary tbody tr")] == ["6 s", "6 s"]
@@ -231,7 +231,7 @@ def test_battles_are_sorted(browser):
     assert [row[0] for row in cells(browser, "#summary tbody tr")] == ["2", "1"]
 
 
-def test_a_link_to_a_moment_and_a_mech(browser, page):
+def test_link_restores_moment_and_mech(browser, page):
     browser.click(*at_second(browser, 3.0))
     browser.run(f"echelon.select({MEDIUM})")
     browser.click_on("#copy")
@@ -241,7 +241,7 @@ def test_a_link_to_a_moment_and_a_mech(browser, page):
     assert browser.run("[echelon.time(), echelon.state().selected]") == [3.0, MEDIUM]
 
 
-def test_every_lane_and_table_can_be_taken_along(browser):
+def test_all_lanes_and_tables_are_exported(browser):
     browser.click_on("#tab-study")
     names = texts(browser, "[data-study=numbers] button")
     assert set(TABLES) < set(names) and {"lanes", "mechs", "events", "shots", "flanks", "screens", "worth"} < set(names)
@@ -253,7 +253,7 @@ def test_every_lane_and_table_can_be_taken_along(browser):
     assert tables["events"][-1]["text"] == "blue wins by time up"
 
 
-def test_a_table_is_saved(browser, tmp_path):
+def test_table_is_saved_as_csv(browser, tmp_path):
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     browser.click_on("#tab-study")
     browser.click_on("[data-study=numbers] button")
@@ -265,7 +265,7 @@ def test_a_table_is_saved(browser, tmp_path):
     assert len(kept.read_text().splitlines()) == DECISIONS + 2, "names, and a row a moment"
 
 
-def test_two_battles_of_two_files_side_by_side(browser, tmp_path):
+def test_battles_of_two_files_are_compared(browser, tmp_path):
     replay, grounds = small_replay(2)
     other = OtherReplay("other.echelon", Replay(replay.about, replay.battles[1:]), grounds[1:])
     write_page(Replay(replay.about, replay.battles[:1]), grounds[:1], tmp_path / "page.html", [other])
@@ -291,7 +291,7 @@ def test_teams_differ_in_greyscale(browser, page, theme):
         assert contrast(*line.split('"')[1::2]) >= LEAST_GREY, name
 
 
-def test_orders_are_drawn_where_they_are_on(browser, tmp_path):
+def test_orders_are_drawn_if_enabled(browser, tmp_path):
     assert "orders" in OPTIONAL and browser.run("document.querySelector('#toggle-orders').hidden")
     orders = np.zeros((DECISIONS + 1, 4, len(OrderField)), np.int32)
     orders[..., OrderField.TARGET] = orders[..., OrderField.ISSUED] = -1
@@ -299,7 +299,7 @@ def test_orders_are_drawn_where_they_are_on(browser, tmp_path):
     orders[4:, SCOUT, [OrderField.KIND, OrderField.TARGET]] = OrderKind.ATTACK, LIGHT
     orders[4:, [HEAVY, SCOUT], OrderField.ISSUED] = 20
     open_with(browser, tmp_path / "orders.html", f"#t=2&select={HEAVY}&tab=cockpit", orders=orders)
-    assert texts(browser, '[data-part="orders"]')[0].startswith("told at 0:01.0: move (12, 10)")
+    assert texts(browser, '[data-part="orders"]')[0].startswith("ordered at 0:01.0: move (12, 10)")
     drawn = overlay(browser)
     browser.click_on("#toggle-orders")
     assert overlay(browser) != drawn

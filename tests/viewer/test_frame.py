@@ -14,7 +14,7 @@ pytestmark = [
 INNER = "document.querySelector('iframe').contentWindow"
 
 
-def test_page_in_a_frame_plays_and_says_what_cannot_be_copied(chromium, page, tmp_path):
+def test_page_in_frame_plays_and_reports_missing_address(chromium, page, tmp_path):
     """As `examples/1_first_battle.ipynb` shows it."""
     outer = tmp_path / "notebook.html"
     frame = f'<iframe srcdoc="{html.escape(page.read_text())}" width="1200" height="680"></iframe>'

@@ -1,4 +1,4 @@
-"""What a key means on the pages, on keyboards that write other signs with it."""
+"""Key bindings of the pages on other keyboard layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MEANT = [
-    # what the key writes, its place, with Shift, what is meant
+    # character of the key, key code, with Shift, expected binding
     ("w", "KeyW", False, "w"),
     ("W", "KeyW", True, "w"),
     ("w", "", False, "w"),
@@ -49,7 +49,7 @@ KNOWN = [*" .,][nptfvlborkghmcwasdqe+=-?0123456789", "ArrowRight", "Escape"]
 """Keys of the page of a replay."""
 
 
-def test_keys_are_meant_by_what_they_write_and_else_by_their_place(browser):
+def test_keys_match_by_character_then_by_code(browser):
     events = [{"key": key, "code": code, "shiftKey": shift} for key, code, shift, _ in MEANT]
     found = browser.run(
         f"(() => {{ {read('typed.js')}; const known = {json.dumps(KNOWN)};"
@@ -58,7 +58,7 @@ def test_keys_are_meant_by_what_they_write_and_else_by_their_place(browser):
     assert found == [meant for *_, meant in MEANT]
 
 
-def test_a_russian_keyboard_plays_and_a_french_one_selects(browser):
+def test_russian_and_french_layouts_work(browser):
     browser.press("ъ", code="BracketRight")
     assert browser.run("echelon.state().speed") == 2
     browser.press("е", code="KeyT")
@@ -70,7 +70,7 @@ def test_a_russian_keyboard_plays_and_a_french_one_selects(browser):
     assert second is not None and browser.run("echelon.state().selected") == second
 
 
-def test_alt_gr_writes_a_sign_and_alt_is_the_browsers(browser):
+def test_alt_gr_types_character_and_alt_is_ignored(browser):
     press = "window.dispatchEvent(new KeyboardEvent('keydown', {{key: ']', code: 'Digit9', altKey: true, {}}}))"
     browser.run(f"document.body.{press.format('bubbles: true').removeprefix('window.')}")
     assert browser.run("echelon.state().speed") == 1

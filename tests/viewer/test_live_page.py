@@ -40,7 +40,7 @@ def address_of(process: Program) -> str:
     return found[1]
 
 
-def test_battles_of_a_run_are_watched_and_nothing_is_commanded(chromium, tmp_path):
+def test_live_page_shows_battles_without_controls(chromium, tmp_path):
     process = Program(*RUN, "--run-dir", str(tmp_path))
     try:
         chromium.resize(1280, 800)

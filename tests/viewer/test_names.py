@@ -1,4 +1,4 @@
-"""What a page calls commanders."""
+"""Names of commanders on a page."""
 
 import pytest
 from scenes import small_replay
@@ -10,7 +10,7 @@ from echelon.viewer.page import pack, short_name, unpack
     ("commander", "told"),
     [
         ("heuristic:expert", "heuristic:expert"),
-        ("somebody <b>bold</b>", "somebody <b>bold</b>"),
+        ("user <b>bold</b>", "user <b>bold</b>"),
         ("league:best/of 3", "league:best/of 3"),
         ("package.module:Commander", "package.module:Commander"),
         ("/home/me/runs/first/checkpoints/00000512", "first 00000512"),
@@ -21,13 +21,13 @@ from echelon.viewer.page import pack, short_name, unpack
         ("/home/me/best.safetensors", "best"),
     ],
 )
-def test_commanders_are_told_without_their_folders(commander, told):
+def test_commander_names_omit_folders(commander, told):
     assert short_name(commander) == told
 
 
-def test_a_page_holds_no_folder():
+def test_page_contains_no_folder():
     replay, grounds = small_replay(1)
-    replay.battles[0].about["blue"] = "/home/somebody/runs/first/checkpoints/00000512"
+    replay.battles[0].about["blue"] = "/home/user/runs/first/checkpoints/00000512"
     packed = unpack(pack(replay, grounds))
     assert packed.battles[0]["about"]["blue"] == "first 00000512"
-    assert "somebody" not in packed.battles[0]["about"]["blue"]
+    assert "user" not in packed.battles[0]["about"]["blue"]

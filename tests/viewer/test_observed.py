@@ -1,4 +1,4 @@
-"""What a mech observed, as the page shows it: against the observations of the environment."""
+"""Observations shown by the page, compared with the observations of the environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ needs_browser = [
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory) -> Replay:
-    """A brief battle with its observations, as its file gives it back."""
+    """Return a short battle with observations, read from its file."""
     recorder = Recorder([0], observations=True)
     env = EchelonEnv(BRIEF, 1, "cpu", seed=3, observer=recorder)
     with torch.inference_mode():
@@ -68,10 +68,10 @@ def told(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
-# What the page carries
+# Data in the page
 
 
-def test_numbers_keep_a_step_of_their_range(replay):
+def test_quantised_numbers_stay_within_one_step(replay):
     battle = replay.battles[0]
     packed = observed_arrays(replay, battle, rebuild(replay, battle))
     for stream, features in (("contacts", layout.CONTACT), ("squad", layout.SQUAD), ("ego", layout.EGO)):
@@ -83,7 +83,7 @@ def test_numbers_keep_a_step_of_their_range(replay):
     assert np.array_equal(packed["observed_contacts_mask"], battle.observations["contacts_mask"])
 
 
-def test_the_map_is_that_of_the_environment(replay):
+def test_height_map_equals_environment(replay):
     battle = replay.battles[0]
     packed = observed_arrays(replay, battle, rebuild(replay, battle))["observed_telemetry"]
     given = EchelonEnv(BRIEF, 1, "cpu", seed=3).reset()["telemetry"]
@@ -91,13 +91,13 @@ def test_the_map_is_that_of_the_environment(replay):
     assert np.abs(packed / LEVELS - given.numpy()).max() <= 0.5 / LEVELS + 1e-6
 
 
-def test_a_replay_without_observations_carries_none():
+def test_replay_without_observations_embeds_none():
     replay, grounds = small_replay(1)
     assert observed_arrays(replay, replay.battles[0], grounds[0]) == {}
     assert [feature["name"] for feature in describe_observed(replay)["ego"]] == [row[0] for row in replay.about["ego"]]
 
 
-def test_a_stream_of_another_form_is_left_out(replay):
+def test_stream_with_other_layout_is_omitted(replay):
     battle = replay.battles[0]
     narrower = {**battle.observations, "contacts": battle.observations["contacts"][..., :-1]}
     odd = dataclasses.replace(battle, observations=narrower)
@@ -105,7 +105,7 @@ def test_a_stream_of_another_form_is_left_out(replay):
     assert "observed_contacts" not in packed and "observed_contacts_mask" not in packed and "observed_squad" in packed
 
 
-def test_every_unit_of_the_layout_is_known():
+def test_all_layout_units_are_supported():
     used = {feature.unit for features in layout.streams(8).values() for feature in features}
     known = units(EnvConfig())
     assert used - {"top speed", "full thrust", "top yaw rate"} <= known.keys(), "those are of actions"
@@ -120,13 +120,13 @@ def test_switched_off_features_say_so(replay):
     assert {"ecm", "eccm", "jam"} <= off and "heat" not in off
 
 
-# What the page shows
+# Display of the page
 
 
 class TestThePanel:
     pytestmark = needs_browser
 
-    def test_contacts_are_those_that_were_observed(self, browser, page, replay):
+    def test_shown_contacts_equal_observation(self, browser, page, replay):
         open_senses(browser, page)
         shown = cells(browser, ".observed .objects:nth-of-type(1) tbody tr")
         battle, mask = replay.battles[0], replay.battles[0].observations["contacts_mask"][MOMENT, MECH]
@@ -150,7 +150,7 @@ class TestThePanel:
         sums = browser.run("[...document.querySelectorAll('.observed .summary')].map(e => e.textContent)")
         assert sums == [f"{mask.sum()} of {len(mask)} slots filled" for mask in masks]
 
-    def test_comrades_messages_and_itself(self, browser, page, replay):
+    def test_squad_messages_and_ego_are_shown(self, browser, page, replay):
         open_senses(browser, page)
         battle = replay.battles[0]
         heard = cells(browser, ".observed .heard tr")
@@ -168,7 +168,7 @@ class TestThePanel:
         assert itself["hull"] == layout.HULLS[int(ego[:4].argmax())] and itself["hp"].endswith(" %")
         assert itself["time"] == f"{told(itself['time'].split()[0]):g} s" and itself["alive"] == "yes"
 
-    def test_the_ground_around_is_drawn_nose_up(self, browser, page, replay):
+    def test_local_map_is_drawn_nose_up(self, browser, page, replay):
         open_senses(browser, page)
         blocked = replay.battles[0].observations["local_map"][MOMENT, MECH] > 0
         assert blocked.any() and not blocked.all()
@@ -179,12 +179,12 @@ class TestThePanel:
             "(document.querySelector('.grounds canvas'))"
         )
         drawn = np.array(browser.run(script))
-        # Rows are from behind to ahead, columns from right to left; the picture begins ahead on the left.
+        # Rows run from back to front, columns from right to left; the picture starts at the front left.
         wanted = blocked[::-1, ::-1]
         colours = {bool(kind): set(drawn[wanted == kind]) for kind in (True, False)}
         assert all(len(found) == 1 for found in colours.values()) and not colours[True] & colours[False]
 
-    def test_numbers_as_the_policy_reads_them(self, browser, page, replay):
+    def test_raw_observation_values_can_be_shown(self, browser, page, replay):
         open_senses(browser, page)
         browser.click_on(".as-given input")
         browser.materialize()
@@ -194,7 +194,7 @@ class TestThePanel:
         assert [float(text) for text in line[2:5]] == pytest.approx(rel.tolist(), abs=0.006)
         assert browser.run("document.activeElement.type") == "checkbox", "the choice keeps the focus"
 
-    def test_a_replay_without_them_says_what_it_lacks_and_shows_itself(self, browser, tmp_path):
+    def test_replay_without_observations_lists_missing_streams(self, browser, tmp_path):
         write_page(*small_replay(1), tmp_path / "page.html")
         browser.open(tmp_path / "page.html", "#t=1&select=0&tab=cockpit")
         browser.run("document.querySelector('[data-part=senses]').open = true")
@@ -202,11 +202,11 @@ class TestThePanel:
         lacks = browser.run("[...document.querySelectorAll('#cockpit .lack')].map(e => e.textContent)")
         assert lacks == [
             "Not in this replay: contacts, comrades, messages, the ground around it, as observed; "
-            "play with --replay-observations keeps them."
+            "record them with play --replay-observations."
         ]
         assert browser.run("document.querySelectorAll('.observed .itself tr').length") == len(EGO)
 
-    def test_the_panel_stays_within_its_width(self, browser, page):
+    def test_panel_fits_its_width(self, browser, page):
         for wide, high in ((1280, 720), (1600, 900), (390, 844)):
             browser.resize(wide, high, mobile=wide < 500)
             open_senses(browser, page)

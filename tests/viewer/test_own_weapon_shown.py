@@ -1,4 +1,4 @@
-"""A weapon of one's own is recorded, and shown by the page, as its row says."""
+"""A custom weapon is recorded, and the page shows it, with the values of its catalog row."""
 
 import dataclasses
 
@@ -40,7 +40,7 @@ def shots_of(replay: Replay) -> list[list[int]]:
     return flights[flights[:, WEAPON] == replay.about["weapons"].index("railgun")].tolist()
 
 
-def test_a_replay_holds_its_shots_and_its_statistics(fought, tmp_path):
+def test_replay_contains_custom_weapon_shots_and_statistics(fought, tmp_path):
     save(fought, tmp_path / "kept.echelon")
     kept = read(tmp_path / "kept.echelon")
     stats = kept.battles[0].about["outcome"]["stats"]

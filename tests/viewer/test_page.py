@@ -1,4 +1,4 @@
-"""The viewer, as somebody uses it in a browser."""
+"""The viewer in a browser."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def go(browser: Browser, moment: int, select: int = NO_INDEX) -> None:
 
 
 def pixels(browser: Browser, selector: str = "#stage") -> np.ndarray:
-    """What stands on the screen once nothing moves any more."""
+    """Return the screen content after all animations."""
     browser.wait("echelon.state().still")
     place = browser.run(
         f"(r => [r.x, r.y, r.right, r.bottom])(document.querySelector('{selector}').getBoundingClientRect())"
@@ -71,7 +71,7 @@ def test_the_field_is_drawn(browser):
     assert blue.sum() > 50 and red.sum() > 50
 
 
-def test_the_scrubber_moves_with_the_mouse(browser):
+def test_scrubber_follows_mouse(browser):
     x, y = browser.middle_of("#timeline")
     browser.mouse("mousePressed", x, y, 1)
     assert time_of(browser) == pytest.approx(3.0, abs=0.05)
@@ -84,7 +84,7 @@ def test_the_scrubber_moves_with_the_mouse(browser):
     )
 
 
-def test_playing_moves_time_and_ends_at_the_end(browser):
+def test_playback_stops_at_end(browser):
     browser.click_on("#play")
     browser.wait("echelon.time() > 0.3")
     browser.press(" ")
@@ -117,12 +117,12 @@ def test_keys_step(browser):
     assert time_of(browser) == pytest.approx(4.75)
     browser.run("echelon.seek(0.1)")
     browser.press("ArrowRight", SHIFT)
-    assert time_of(browser) == pytest.approx(5.1), "five seconds, whatever the fraction"
+    assert time_of(browser) == pytest.approx(5.1), "five seconds, fraction kept"
     browser.press("Home")
     assert time_of(browser) == 0.0
 
 
-def test_a_mech_is_selected_on_the_field(browser):
+def test_click_on_field_selects_mech(browser):
     for n in (HEAVY, MEDIUM):
         browser.click(*browser.run(f"echelon.screenOf({n})"))
         assert state(browser)["selected"] == n and state(browser)["tab"] == "cockpit"
@@ -131,7 +131,7 @@ def test_a_mech_is_selected_on_the_field(browser):
     assert state(browser)["selected"] == NO_INDEX
 
 
-def test_a_mech_is_selected_in_the_list(browser):
+def test_click_in_list_selects_mech(browser):
     browser.click_on(f'.mech[data-mech="{LIGHT}"]')
     assert state(browser)["selected"] == LIGHT
     browser.press(" ")
@@ -139,7 +139,7 @@ def test_a_mech_is_selected_in_the_list(browser):
     assert texts(browser, "[data-part=name]") == ["red light 2"]
 
 
-def test_the_list_tells_how_everybody_fares(browser):
+def test_list_shows_condition_of_all_mechs(browser):
     go(browser, 10)
     row = browser.run(f"document.querySelector('.mech[data-mech=\"{MEDIUM}\"]').ariaLabel")
     assert row == "red medium 1, 73 % hit points, 0 % heat, fallen, legs lost, suppressed"
@@ -153,7 +153,7 @@ def test_the_list_tells_how_everybody_fares(browser):
 @pytest.mark.parametrize(
     ("mech", "moment"), usually(product((HEAVY, LIGHT), (0, 4, 7, 12, 20)), (HEAVY, 4), (LIGHT, 7), (HEAVY, 20))
 )
-def test_a_cockpit_shows_the_contacts_of_the_replay(browser, replay, mech, moment):
+def test_cockpit_shows_recorded_contacts(browser, replay, mech, moment):
     go(browser, moment, mech)
     battle = replay.battles[0]
     kept = [
@@ -166,7 +166,7 @@ def test_a_cockpit_shows_the_contacts_of_the_replay(browser, replay, mech, momen
     assert browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => ({...r.dataset}))") == kept
 
 
-def test_a_contact_without_detail_keeps_its_hit_points_secret(browser):
+def test_contact_without_detail_hides_hit_points(browser):
     go(browser, 4, HEAVY)
     rows = browser.run(
         "[...document.querySelectorAll('[data-part=contacts] tr')].map(r => [...r.cells].map(c => c.textContent))"
@@ -175,7 +175,7 @@ def test_a_contact_without_detail_keeps_its_hit_points_secret(browser):
     assert texts(browser, "[data-part=summary]") == ["1 contact · 1 enemy unseen"]
 
 
-def test_seeing_as_a_mech_hides_what_it_does_not_perceive(browser):
+def test_see_as_hides_unperceived_mechs(browser):
     go(browser, 2, HEAVY)
     assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
     browser.press("v")
@@ -184,7 +184,7 @@ def test_seeing_as_a_mech_hides_what_it_does_not_perceive(browser):
     assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
 
 
-def test_the_dead_leave_the_field(browser):
+def test_dead_mechs_are_removed_from_field(browser):
     go(browser, 18)
     assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM]
     go(browser, 2)
@@ -192,7 +192,7 @@ def test_the_dead_leave_the_field(browser):
 
 
 @pytest.mark.long
-def test_the_ground_is_the_same_forwards_and_backwards(browser):
+def test_ground_is_equal_forward_and_backward(browser):
     browser.run("echelon.seek(1)")
     browser.materialize()
     before = pixels(browser)
@@ -204,7 +204,7 @@ def test_the_ground_is_the_same_forwards_and_backwards(browser):
     assert (pixels(browser) == before).all()
 
 
-def test_the_feed_tells_every_death(browser, replay):
+def test_feed_lists_every_death(browser, replay):
     told = browser.run(
         "[...document.querySelectorAll('.event.kill')]"
         ".map(e => [Number(e.dataset.t), e.querySelector('.what').textContent])"
@@ -214,7 +214,7 @@ def test_the_feed_tells_every_death(browser, replay):
     assert [text for _, text in told] == ["blue heavy 1 killed red light 2 with gauss", "blue scout 2 burnt to death"]
 
 
-def test_the_feed_tells_what_else_happened(browser):
+def test_feed_lists_other_events(browser):
     told = texts(browser, ".event .what")
     for text in (
         "red medium 1 was knocked down",
@@ -230,7 +230,7 @@ def test_the_feed_tells_what_else_happened(browser):
 
 
 @pytest.mark.long
-def test_the_feed_is_sieved_and_leads_to_its_events(browser):
+def test_feed_can_be_filtered_and_seeks_to_events(browser):
     shown = "[...document.querySelectorAll('#events li:not([hidden]) .event.kill')].length"
     assert browser.run(shown) == 2
     browser.click_on(".event.kill")
@@ -241,7 +241,7 @@ def test_the_feed_is_sieved_and_leads_to_its_events(browser):
 
 
 @pytest.mark.long
-def test_another_battle_is_chosen(browser):
+def test_another_battle_can_be_chosen(browser):
     browser.run(
         "(c => { c.value = 1; c.dispatchEvent(new Event('change')); })(document.querySelector('#battle-choice'))"
     )
@@ -251,7 +251,7 @@ def test_another_battle_is_chosen(browser):
 
 
 @pytest.mark.long
-def test_an_address_sets_the_state_and_follows_it(browser, page):
+def test_address_sets_and_follows_state(browser, page):
     browser.open(page, "#battle=1&t=2.5&select=3&view=top&theme=light&tab=events&lines=1&speed=0.5")
     found = state(browser)
     wanted = {"battle": 1, "t": 2.5, "selected": 3, "top": True, "theme": "light", "tab": "events", "showLines": True}
@@ -274,13 +274,13 @@ def test_light_and_dark(browser, page):
 
 
 def wait_until_still(browser):
-    """Wait until the camera has come to rest, however long a busy machine takes for a frame."""
+    """Wait until the camera stops, on a busy machine too."""
     browser.materialize()
     browser.wait("echelon.state().still")
 
 
 @pytest.mark.long
-def test_the_view_turns_and_fits_again(browser):
+def test_view_turns_and_resets(browser):
     wait_until_still(browser)
     before = browser.run("echelon.screenOf(0)")
     browser.mouse("mousePressed", 600, 400, 1)
@@ -296,7 +296,7 @@ def test_the_view_turns_and_fits_again(browser):
 
 
 @pytest.mark.long
-def test_a_phone_shows_everything_without_a_sideways_scroll(browser, page):
+def test_phone_layout_has_no_sideways_scroll(browser, page):
     browser.resize(390, 844, mobile=True)
     browser.open(page, "#select=0")
     for tab in ("teams", "events", "cockpit", "statistics"):
@@ -317,13 +317,13 @@ def test_help_lists_the_keys(browser):
 
 
 def chosen(browser: Browser) -> dict:
-    """What is chosen, whatever has been drawn of it."""
+    """Return the selection, independent of the drawn state."""
     return {name: value for name, value in state(browser).items() if name not in ("frames", "still")}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("dialog", ["help", "battles"])
-def test_keys_reach_nothing_behind_a_dialog(browser, dialog):
+def test_dialog_blocks_keys_of_page(browser, dialog):
     browser.run("echelon.select(0)")
     browser.run(f"document.querySelector('#{dialog}').showModal()")
     before = chosen(browser)
@@ -333,7 +333,7 @@ def test_keys_reach_nothing_behind_a_dialog(browser, dialog):
     assert not browser.run(f"document.querySelector('#{dialog}').open"), "it is closed, and its mech stays selected"
 
 
-def test_on_paper_every_panel_stands_dark_on_white(browser):
+def test_print_shows_panels_dark_on_white(browser):
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
     try:
@@ -347,14 +347,14 @@ def test_on_paper_every_panel_stands_dark_on_white(browser):
         browser.prefer("light")
 
 
-def test_everything_that_is_pressed_has_a_name(browser):
+def test_all_controls_have_accessible_names(browser):
     every = "[...document.querySelectorAll('button, select, canvas')]"
     nameless = f"{every}.filter(e => !(e.ariaLabel || e.textContent.trim() || e.ariaHidden))"
     assert browser.run(f"{nameless}.map(e => e.outerHTML)") == []
 
 
 @pytest.mark.long
-def test_without_webgl_one_line_says_so(browser, page, tmp_path):
+def test_missing_webgl_and_canvas_is_one_line(browser, page, tmp_path):
     blind = tmp_path / "blind.html"
     without_contexts(page, blind, "() => null")
     browser.call("Page.navigate", url=f"file://{blind}")
@@ -363,13 +363,13 @@ def test_without_webgl_one_line_says_so(browser, page, tmp_path):
 
 
 def without_contexts(page: Path, into: Path, context: str) -> None:
-    """A copy of the page in a browser whose canvases offer what a script says."""
+    """Copy the page with a script that replaces canvas contexts."""
     patch = f"<script>HTMLCanvasElement.prototype.getContext = {context}</script><script"
     into.write_text(page.read_text().replace("<script", patch, 1))
 
 
 @pytest.mark.long
-def test_without_webgl_the_plan_and_every_panel_stay(browser, page, tmp_path):
+def test_page_without_webgl_shows_plan_and_panels(browser, page, tmp_path):
     plain = tmp_path / "plain.html"
     old = "(own => function (kind, ...more) { return kind === 'webgl2' ? null : own.call(this, kind, ...more); })"
     without_contexts(page, plain, f"{old}(HTMLCanvasElement.prototype.getContext)")
@@ -387,12 +387,12 @@ def test_without_webgl_the_plan_and_every_panel_stay(browser, page, tmp_path):
         assert browser.run(f"document.querySelector('{part}').offsetParent !== null")
 
 
-def test_the_facts_are_those_of_the_replay(browser):
+def test_shown_facts_equal_replay(browser):
     told = browser.run("echelon.facts")
     assert told == {fact.name: int(fact) for fact in Fact}
 
 
-def test_a_recorded_battle_is_shown(browser, tmp_path):
+def test_recorded_battle_is_shown(browser, tmp_path):
     env = EnvConfig(
         world=WorldConfig(40, 40, 16), rules=RulesConfig(max_episode_s=2.0), blue=PACK, red=PACK, map_pool=1
     )
@@ -410,7 +410,7 @@ def test_a_recorded_battle_is_shown(browser, tmp_path):
     )
 
 
-def test_the_result_tells_both_teams_apart(browser):
+def test_result_shows_both_teams(browser):
     browser.click_on("#tab-statistics")
     assert texts(browser, "#statistics h2") == ["blue wins by time up"]
     assert texts(browser, "#statistics .duel") == ["1kills0"]
@@ -418,7 +418,7 @@ def test_the_result_tells_both_teams_apart(browser):
     assert texts(browser, "#statistics .summary") == [f"rules version {RULES_VERSION}"]
 
 
-def test_a_dead_pilots_cockpit_tells_its_fate(browser):
+def test_cockpit_of_dead_mech_shows_cause(browser):
     go(browser, 20, LIGHT)
     assert texts(browser, "[data-part=fate]") == ["killed by blue heavy 1 at 0:03.9"]
     assert browser.run("document.querySelector('.radar').offsetParent === null")
@@ -426,7 +426,7 @@ def test_a_dead_pilots_cockpit_tells_its_fate(browser):
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [(1000, 700), (844, 390), (1920, 1080)])
-def test_other_screens_leave_room_for_the_field(browser, page, size):
+def test_field_keeps_room_on_other_screens(browser, page, size):
     browser.resize(*size)
     browser.open(page, "#select=0&tab=cockpit")
     wide, high = browser.run(
@@ -437,7 +437,7 @@ def test_other_screens_leave_room_for_the_field(browser, page, size):
 
 
 @pytest.mark.long
-def test_one_may_zoom_out_while_following(browser):
+def test_zoom_out_while_following(browser):
     go(browser, 4, HEAVY)
     browser.press("f")
     wait_until_still(browser)
@@ -450,7 +450,7 @@ def test_one_may_zoom_out_while_following(browser):
 
 
 @pytest.mark.long
-def test_a_minute_full_of_noise_is_drawn(browser, tmp_path):
+def test_minute_of_noise_is_drawn(browser, tmp_path):
     write_page(*noisy_replay(), tmp_path / "noise.html")
     browser.open(tmp_path / "noise.html", "#t=20&select=3&tab=cockpit&lines=1")
     frames = state(browser)["frames"]

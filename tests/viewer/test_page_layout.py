@@ -1,4 +1,4 @@
-"""How every view is laid out, measured: nothing beyond the screen or over anything else, and legible text."""
+"""Measured layout of every view: no element off screen or overlapping, and legible text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READ = (
     "battles",
     "help",
 )
-"""Views whose texts differ."""
+"""Views with different texts."""
 LEAST_PX = 10
 """Size of text, px."""
 MEASURES = (Path(__file__).parent / "measures.js").read_text(encoding="utf-8")
@@ -51,13 +51,13 @@ def plain(tmp_path_factory) -> Path:
 
 
 def measured(browser, what: str):
-    """What one of the functions of `measures.js` returns."""
+    """Return the result of a function of `measures.js`."""
     return browser.run(f"(() => {{ {MEASURES} return {what}(); }})()")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_everything_has_its_place(chromium, plain, size):
-    """In no view does anything leave the screen, scroll sideways, lie over another part, or cover a button."""
+def test_layout_has_no_overlap_or_overflow(chromium, plain, size):
+    """No element of a view is off screen, scrolls sideways, overlaps another part, or covers a button."""
     chromium.resize(*size, mobile=size[0] < 500)
     chromium.prefer("dark")
     wrong = {}
@@ -71,7 +71,7 @@ def test_everything_has_its_place(chromium, plain, size):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_text_is_legible(chromium, plain, theme):
-    """Every text has a contrast of 4.5 to its ground at least, and ten pixels."""
+    """Every text has a contrast of at least 4.5 and a size of at least ten pixels."""
     chromium.resize(1280, 720)
     chromium.prefer(theme)
     wrong, count = {}, 0
@@ -84,8 +84,8 @@ def test_text_is_legible(chromium, plain, theme):
     assert wrong == {} and count > 200
 
 
-def test_the_measures_see_what_is_wrong(chromium, plain):
-    """Each finds something on a page that was spoilt for it."""
+def test_layout_measures_detect_defects(chromium, plain):
+    """Each function finds the defect of a page that was broken on purpose."""
     chromium.resize(1280, 720)
     look(chromium, plain, VIEWS["field"], None, AT)
     chromium.run(
@@ -103,7 +103,7 @@ def test_the_measures_see_what_is_wrong(chromium, plain):
     assert text[3] == 6 and contrast(text[1], text[2]) < 1.3
 
 
-def test_presenting_can_be_ended_without_a_keyboard(browser, page):
+def test_presentation_mode_ends_without_keyboard(browser, page):
     browser.resize(390, 844, mobile=True)
     browser.open(page, "#present=1")
     assert browser.run("document.querySelector('header').offsetParent === null")
@@ -119,7 +119,7 @@ def test_help_opens_at_its_top(browser, page):
     assert browser.run("document.querySelector('#help').scrollTop") == 0
 
 
-def test_larger_text_is_as_sharp(browser, page):
+def test_larger_text_is_sharp(browser, page):
     browser.open(page, "#select=0&tab=cockpit&t=2&large=1")
     for canvas in (".radar", "[data-part=curves]"):
         drawn, shown = browser.run(
@@ -128,7 +128,7 @@ def test_larger_text_is_as_sharp(browser, page):
         assert drawn == pytest.approx(shown, abs=1.5)
 
 
-def test_lanes_grow_with_the_screen(browser, plain):
+def test_lanes_scale_with_screen(browser, plain):
     heights = []
     for size in ((1280, 720), (1600, 900), (2560, 1440), (3840, 2160)):
         browser.resize(*size)

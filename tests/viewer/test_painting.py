@@ -24,7 +24,7 @@ def near(picture: np.ndarray, x: float, y: float, colour: tuple[int, int, int], 
     return int((np.abs(part - colour).sum(-1) < 60).sum())
 
 
-def test_a_gif_moves(tmp_path):
+def test_gif_has_changing_frames(tmp_path):
     replay, grounds = small_replay(1)
     draw_gif(replay, 0, grounds[0], tmp_path / "battle.gif", seconds=2)
     with Image.open(tmp_path / "battle.gif") as picture:
@@ -35,7 +35,7 @@ def test_a_gif_moves(tmp_path):
     assert (tmp_path / "battle.gif").stat().st_size < 3_000_000
 
 
-def test_a_gif_shows_a_part_of_a_battle_at_a_size(tmp_path):
+def test_gif_has_requested_range_and_size(tmp_path):
     replay, grounds = small_replay(1)
     asked = []
 
@@ -74,7 +74,7 @@ def test_a_gif_keeps_the_speed_that_was_asked_for(tmp_path, speed):
     assert asked[-1] == 6.0
 
 
-def test_mechs_stand_where_the_replay_says(plan):
+def test_mechs_are_drawn_at_recorded_positions(plan):
     opening = np.asarray(plan.draw(0.0))
     for n, side in ((HEAVY, 0), (LIGHT, 1)):
         assert near(opening, *plan.pose(n, 0.0)[:2], TEAM[side]) > 50
@@ -82,12 +82,12 @@ def test_mechs_stand_where_the_replay_says(plan):
     assert near(later, *plan.pose(LIGHT, 5.9)[:2], TEAM[1]) < 5
 
 
-def test_a_pose_lies_between_two_moments(plan):
+def test_pose_is_interpolated(plan):
     half_way = plan.pose(HEAVY, 0.125)
     assert half_way[0] == pytest.approx(4.075, abs=0.01) and half_way[1] == pytest.approx(8.0)
 
 
-def test_a_turn_takes_the_short_way(plan):
+def test_yaw_interpolation_takes_short_way(plan):
     yaw = plan.battle.yaw.copy()
     yaw[0, HEAVY], yaw[1, HEAVY] = 25000, -25000  # 3.05 rad and -3.05 rad: 0.18 rad apart
     object.__setattr__(plan.battle, "yaw", yaw)
@@ -98,13 +98,13 @@ def test_the_zone_is_marked(plan):
     assert near(np.asarray(plan.draw(0.0)), ZONE[0], ZONE[1] + ZONE[2], (255, 255, 255), 0.5) > 10
 
 
-def test_the_score_and_the_living_are_told(plan):
+def test_score_and_living_mechs_are_drawn(plan):
     assert plan.score(0, 0.0) == 0 and plan.score(0, DECISIONS * 0.25) == pytest.approx(4.0)
     assert [plan.living(side, 0.0) for side in (0, 1)] == [2, 2]
     assert [plan.living(side, 6.0) for side in (0, 1)] == [1, 1]
 
 
-def test_what_breaks_is_gone_and_comes_back_with_an_earlier_time(plan):
+def test_broken_voxels_disappear_and_return_on_rewind(plan):
     before, after = np.asarray(plan.floor(0.0)), np.asarray(plan.floor(5.0))
     assert (before != after).any() and (np.asarray(plan.floor(0.0)) == before).all()
 

@@ -1,4 +1,4 @@
-"""Figures for a paper: text that can be read at the width of a page, measured in the files themselves."""
+"""Figures for a paper: text is legible at page width, measured in the files."""
 
 import os
 import re
@@ -28,11 +28,11 @@ from echelon.viewer.paper import SMALL_PT, counted, pixels, save, shortened
 
 PT_PER_IN = 72
 ODD = "a $x_1$ </svg> 名"
-"""A name that is a formula, ends an element, and has a letter that the font lacks."""
+"""A name with a formula, a closing tag, and a character that the font lacks."""
 
 
 def streams(path):
-    """The decompressed streams of a PDF."""
+    """Return the decompressed streams of a PDF."""
     found = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", path.read_bytes(), re.S)
     for data in found:
         try:
@@ -42,12 +42,12 @@ def streams(path):
 
 
 def text_sizes(path):
-    """Sizes of all text in a PDF, pt."""
+    """Return the sizes of all text in a PDF, in pt."""
     return [float(size) for data in streams(path) for size in re.findall(rb"/F\d+ ([\d.]+) Tf", data)]
 
 
 def width_in(path):
-    """Width of the pages of a PDF, inches."""
+    """Return the page width of a PDF, in inches."""
     (width,) = {float(box) / PT_PER_IN for box in re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", path.read_bytes())}
     return width
 
@@ -94,7 +94,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", usually(FIGURES, "payoff", "curves"))
-def test_no_text_is_smaller_than_seven_points_on_a_page_of_six_and_a_half_inches(tmp_path, name):
+def test_text_is_at_least_seven_points_at_page_width(tmp_path, name):
     path = tmp_path / "figure.pdf"
     FIGURES[name](path)
     sizes = text_sizes(path)
@@ -102,7 +102,7 @@ def test_no_text_is_smaller_than_seven_points_on_a_page_of_six_and_a_half_inches
     assert len(sizes) >= 5 and min(sizes) >= SMALL_PT == 7.0
 
 
-def test_evaluations_are_points_and_stages_are_marked_everywhere():
+def test_evaluations_are_points_and_stages_are_marked():
     rows = [{**row, "win_rate": 0.5, "stage": 1.0 + (n > 3) + (n > 5)} for n, row in enumerate(metrics())]
     figure = metrics_figure(rows, evaluations())
     panels = {axis.get_title("left"): axis for axis in figure.axes}
@@ -115,7 +115,7 @@ def test_evaluations_are_points_and_stages_are_marked_everywhere():
         assert marks == [("2", steps[0]), ("3", steps[1])], axis.get_title("left")
 
 
-def test_the_measure_sees_small_text(tmp_path):
+def test_text_measure_detects_small_text(tmp_path):
     figure = strip_figure(*with_ground())
     figure.text(0.5, 0.5, "small", fontsize=6.5)
     figure.savefig(tmp_path / "small.pdf")
@@ -131,7 +131,7 @@ def with_ground():
     ("suffix", "begins"),
     [pytest.param(".pdf", b"%PDF", marks=pytest.mark.long), (".svg", b"<?xml"), (".png", b"\x89PNG")],
 )
-def test_the_suffix_says_the_format(tmp_path, suffix, begins):
+def test_file_suffix_selects_format(tmp_path, suffix, begins):
     for number, (name, draw) in enumerate(FIGURES.items()):
         if name == "maps":
             continue
@@ -140,7 +140,7 @@ def test_the_suffix_says_the_format(tmp_path, suffix, begins):
         assert path.read_bytes().startswith(begins)
 
 
-def test_a_strip_tells_who_fought_when_and_how_large_it_is():
+def test_strip_shows_names_times_and_scale():
     replay, battle, ground = with_ground()
     figure = strip_figure(replay, battle, ground, [0.0, 2.5, 6.0])
     told = [text.get_text() for text in figure.texts]
@@ -153,7 +153,7 @@ def test_a_strip_tells_who_fought_when_and_how_large_it_is():
     assert bar[1] - bar[0] == pytest.approx(panel * 5 / SIZE[0])
 
 
-def test_a_strip_is_as_wide_as_asked(tmp_path):
+def test_strip_has_requested_width(tmp_path):
     replay, battle, ground = with_ground()
     save(strip_figure(replay, battle, ground, [3.0], width=3.25), tmp_path / "frame.png")
     with Image.open(tmp_path / "frame.png") as picture:
@@ -161,29 +161,29 @@ def test_a_strip_is_as_wide_as_asked(tmp_path):
     assert strip_pixels(replay, battle, ground).shape[1] == round(6.5 * 150)
 
 
-def test_a_strip_shows_when_the_damage_was_done():
-    """40 points in tick 28, 80 in tick 78: a third and two thirds are done by then."""
+def test_strip_times_follow_damage():
+    """40 points in tick 28 and 80 in tick 78, so a third of the damage is done before tick 78."""
     replay, battle, ground = with_ground()
     plan = BattlePlan(replay, battle, ground, 4)
     assert telling_times(plan, 4) == pytest.approx([0.0, 29 * 0.05, 79 * 0.05, DECISIONS * 0.25])
-    assert telling_times(plan, 3, (3.0, 5.0)) == pytest.approx([3.0, 79 * 0.05, 5.0]), "of those in between"
+    assert telling_times(plan, 3, (3.0, 5.0)) == pytest.approx([3.0, 79 * 0.05, 5.0]), "between both ends"
     plan.rows["harms"] = []
     assert telling_times(plan, 3) == pytest.approx([0.0, 3.0, 6.0])
 
 
-def test_sheets_that_do_not_fit_a_page_are_numbered(tmp_path):
+def test_sheets_over_several_pages_are_numbered(tmp_path):
     tile = Tile("a", np.zeros((2, 8, 8), np.uint8))
     found = draw_contact_sheet([tile] * 21, list(MATERIALS), tmp_path / "maps.png")
     assert [path.name for path in found] == ["maps_1.png", "maps_2.png"] and all(path.exists() for path in found)
     assert draw_contact_sheet([tile], list(MATERIALS), tmp_path / "maps.png") == [tmp_path / "maps.png"]
 
 
-def test_a_figure_as_pixels_has_its_size():
+def test_figure_as_pixels_has_requested_size():
     picture = pixels(strip_figure(*with_ground(), [0.0], 2.0), 100)
     assert picture.dtype == np.uint8 and picture.shape[1:] == (200, 3) and picture.std() > 10
 
 
-def test_numbers_and_names_in_short():
+def test_numbers_and_names_are_shortened():
     told = {0.25: "0.25", -0.0: "0", 1500: "1500", 25000: "25 k", 2.5e6: "2.5 M", -3e9: "-3 G"}
     assert [counted(x) for x in told] == list(told.values())
     assert shortened("abcdef", 6) == "abcdef" and shortened("runs/a/iteration_1", 12) == "…iteration_1"
@@ -208,19 +208,19 @@ USER_SETTINGS = {
 
 
 @pytest.mark.parametrize("name", ["metrics", "strip", "maps"])
-def test_a_users_settings_of_matplotlib_and_numpy_change_no_figure(tmp_path, name):
+def test_user_settings_do_not_change_figures(tmp_path, name):
     first, second = tmp_path / "first.png", tmp_path / "second.png"
     draw = {**FIGURES, "maps": lambda path: draw_contact_sheet([TILE], list(MATERIALS), path)}
     draw[name](first)
     with matplotlib.rc_context(USER_SETTINGS), np.errstate(all="raise"):
         draw[name](second)
-        assert {key: matplotlib.rcParams[key] for key in USER_SETTINGS} == USER_SETTINGS, "they are the user's still"
+        assert {key: matplotlib.rcParams[key] for key in USER_SETTINGS} == USER_SETTINGS, "user settings are unchanged"
     assert first.read_bytes() == second.read_bytes()
 
 
 @pytest.mark.parametrize("backend", ["module://not_installed.backend_inline", "svg"])
-def test_no_backend_of_the_environment_is_needed(tmp_path, backend):
-    """A notebook names its own to the programs that it starts, and another environment may lack it."""
+def test_figures_ignore_environment_backend(tmp_path, backend):
+    """A notebook passes its own backend to child processes, whose environment may lack it."""
     script = (
         "import os, sys; from pathlib import Path; from echelon.reports.plots import metrics_figure\n"
         "from echelon.viewer.paper import save\n"

@@ -1,4 +1,4 @@
-"""What a page carries."""
+"""Data embedded in a page."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from echelon.viewer.page import SCRIPTS, arrays_of, decode, encode, pack, read, 
 BRIEF_S = 5.0
 
 
-def test_a_replay_comes_back_as_it_was():
+def test_payload_round_trip():
     replay, grounds = small_replay()
     payload = unpack(pack(replay, grounds))
     assert payload.about == replay.about
@@ -33,30 +33,30 @@ def test_a_replay_comes_back_as_it_was():
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32"])
-def test_differences_wrap_around(kind):
+def test_difference_coding_wraps_around(kind):
     info = np.iinfo(kind)
     array = np.array([[info.min, info.max], [info.max, info.min], [0, 1]], kind)
     assert np.array_equal(decode(encode(array), kind, [3, 2]), array)
 
 
-def test_a_table_may_be_empty():
+def test_empty_table_round_trip():
     assert decode(encode(np.zeros((0, 4), np.int32)), "int32", [0, 4]).shape == (0, 4)
 
 
-def test_every_battle_needs_its_ground():
+def test_missing_ground_is_refused():
     replay, grounds = small_replay()
     with pytest.raises(ValueError, match="a ground for each of 2 battles, got 1"):
         pack(replay, grounds[:1])
 
 
-def test_a_full_battle_stays_small(tmp_path):
+def test_page_of_full_battle_is_small(tmp_path):
     replay, grounds = noisy_replay()
     write_page(replay, grounds, tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size < 5_000_000
 
 
-def test_a_page_of_four_standard_battles_stays_below_a_megabyte():
-    """In proportion: their first seconds, which carry the ground, tell what a second takes; a battle lasts about 30."""
+def test_page_of_four_standard_battles_is_below_a_megabyte():
+    """Extrapolated from the first seconds, maps included, to battles of about 30 s."""
     env = dataclasses.replace(EnvConfig.standard(), rules=RulesConfig(max_episode_s=BRIEF_S), map_pool=4)
     recorder = Recorder([0, 1, 2, 3])
     named_match("heuristic:expert", "heuristic:hard", env, 4, ArenaConfig(torch.device("cpu"))).play(3, recorder)
@@ -69,7 +69,7 @@ def test_a_page_of_four_standard_battles_stays_below_a_megabyte():
     assert empty + 4 * 30 * bytes_a_second < 1_000_000
 
 
-def test_a_page_needs_nothing_else(tmp_path):
+def test_page_is_self_contained(tmp_path):
     replay, grounds = small_replay()
     write_page(replay, grounds, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A battle that begins in a position which somebody has written down is shown by the page on its ground."""
+"""The page shows a battle that starts from a user-defined position, on its map."""
 
 import pytest
 from browser import CHROMIUM, Browser
@@ -34,7 +34,7 @@ def test_the_page_shows_it(tmp_path):
         assert not browser.complaints() and not browser.requests()
 
 
-def test_pages_and_pictures_have_both_zones():
+def test_pages_and_pictures_show_both_zones():
     objective = echelon.Objective("king_of_two", second_zone=(30, 10, 4))
     scene, recorder = echelon.Scene(objective=objective), Recorder([0])
     scene.place("blue", "medium", at=(12, 20)).place("red", "heavy", at=(30, 20))

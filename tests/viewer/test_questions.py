@@ -1,4 +1,4 @@
-"""Questions that somebody brings to a battle, each answered in a browser with two clicks at most."""
+"""Questions about a battle, each answered in a browser with at most two clicks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_CLICKS = 2
 
 @pytest.fixture(autouse=True)
 def few_clicks(browser):
-    """No test may press more often than twice."""
+    """Fail if a test clicks more than twice."""
     browser.clicks = 0
     yield
     assert browser.clicks <= MOST_CLICKS
@@ -46,12 +46,12 @@ def cells(browser: Browser, selector: str) -> list[list[str]]:
 
 
 def at_second(browser: Browser, t: float, y: float = 40) -> tuple[float, float]:
-    """Where a time lies on the timeline of a battle of 6 s."""
+    """Return the position of a time on the timeline of a battle of 6 s."""
     place = browser.run("(r => [r.x, r.y, r.width])(document.querySelector('#timeline').getBoundingClientRect())")
     return place[0] + 10 + t / (DECISIONS * 0.25) * (place[2] - 20), place[1] + y
 
 
-def test_which_mech_did_most_damage_and_with_what(browser):
+def test_damage_table_ranks_mechs_and_weapons(browser):
     browser.click_on("#tab-statistics")
     first, *others = cells(browser, ".accounts tbody tr")
     assert first == ["H1", "120", "gauss 60, laser 40", "0", "1", "·", "·", "0"]
@@ -60,7 +60,7 @@ def test_which_mech_did_most_damage_and_with_what(browser):
 
 
 def test_when_was_it_decided(chromium, tmp_path):
-    """How often blue wins from each moment on is a lane, and told in words."""
+    """Blue's win rate is a lane, and also shown in words."""
     replay, grounds = small_replay(1)
     odds = {
         "branches": 32,
@@ -78,7 +78,7 @@ def test_when_was_it_decided(chromium, tmp_path):
     assert not chromium.complaints()
 
 
-def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
+def test_damage_table_sorts_and_selects(browser):
     browser.run("document.querySelector('#tab-statistics').click()")
     browser.materialize()
     browser.click_on('.accounts [data-key="taken"]')
@@ -89,8 +89,8 @@ def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
     assert browser.run("document.querySelector('.accounts .chosen').dataset.mech") == str(MEDIUM)
 
 
-def test_when_did_it_turn(browser):
-    """The lanes are there as the page opens; the result tells it in words."""
+def test_leads_are_shown(browser):
+    """The lanes are visible at the start; the result also states it in words."""
     browser.mouse("mouseMoved", *at_second(browser, 2.0, 120))
     readout = texts(browser, "#readout")[0]
     assert readout.startswith("0:02.0 · score 1.3 : 0.7 · hit points 100 : 83 %")
@@ -108,12 +108,12 @@ def test_when_did_it_turn(browser):
     ("winner", "reason", "why"),
     [
         ("red", "elimination", "The last mech of blue died; scores and hit points do not count then."),
-        ("red", "zone", "The first team with 30 s of zone control wins, whatever is left of either."),
-        ("red", "objective", "30 s of zone control win: so red won, whatever is left of either team."),
+        ("red", "zone", "The first team with 30 s of zone control wins, regardless of losses."),
+        ("red", "objective", "30 s of zone control win: so red won, regardless of losses."),
         ("draw", "elimination", "Both teams lost their last mechs in one decision."),
     ],
 )
-def test_why_did_who_was_ahead_not_win(browser, tmp_path, winner, reason, why):
+def test_result_explains_lost_lead(browser, tmp_path, winner, reason, why):
     replay, grounds = small_replay(1)
     (battle,) = replay.battles
     outcome = {**battle.about["outcome"], "winner": winner, "reason": reason}
@@ -128,8 +128,8 @@ def test_why_did_who_was_ahead_not_win(browser, tmp_path, winner, reason, why):
     ]
 
 
-def test_when_did_the_policy_know(browser):
-    """Lanes of reward and value: that of blue, because red has none; on the last moment nobody says any."""
+def test_reward_and_value_lanes_are_shown(browser):
+    """Lanes of reward and value: only blue's value, because red has none; the last moment has no value."""
     lanes = browser.run("echelon.timeline.lanes")
     assert [name for name, _ in lanes] == ["hp", "alive", "damage", "zone", "reward", "value"]
     assert lanes[-1][1] == "value of blue, red has none"
@@ -151,14 +151,14 @@ def test_when_did_the_policy_know(browser):
     assert sum(max(abs(a - b) for a, b in zip(pixel, colour, strict=True)) < 40 for pixel in drawn) > 100
 
 
-def test_a_mark_of_the_timeline_leads_to_its_death(browser):
+def test_timeline_mark_seeks_to_death(browser):
     browser.click(*at_second(browser, 79 * 0.05, 12))
     assert browser.run("echelon.time()") == pytest.approx(79 * 0.05 - 0.6)
     assert browser.run("echelon.state().selected") == HEAVY
     assert texts(browser, ".event.chosen .what") == ["blue heavy 1 killed red light 2 with gauss"]
 
 
-def test_why_did_this_mech_shut_down(browser):
+def test_heat_account_explains_shutdown(browser):
     assert any("fired missile +90, fired laser +22 heat in 5 s" in text for text in texts(browser, ".event .what"))
     browser.click_on(".event.shutdown")
     browser.click_on("#tab-cockpit")
@@ -171,7 +171,7 @@ def test_why_did_this_mech_shut_down(browser):
     assert "turn right 50 %" in orders and "said 1.0 0.0 0.0" in orders
 
 
-def test_the_history_is_kept_after_a_death(browser):
+def test_history_remains_after_death(browser):
     browser.run(f"echelon.select({LIGHT}); echelon.seek(6)")
     browser.materialize()
     assert texts(browser, '[data-part="fate"]') == ["killed by blue heavy 1 at 0:03.9"]
@@ -183,7 +183,7 @@ def test_the_history_is_kept_after_a_death(browser):
     assert picture[..., 3].any()
 
 
-def test_what_did_the_packs_of_red_focus(browser):
+def test_pack_focus_is_listed(browser):
     browser.click(*at_second(browser, 2.0))
     assert browser.run("echelon.time()") == 2.0
     before = browser.run("document.querySelector('#overlay').toDataURL()")
@@ -194,14 +194,14 @@ def test_what_did_the_packs_of_red_focus(browser):
     assert browser.run("document.querySelector('#overlay').toDataURL()") != before
 
 
-def test_a_press_on_a_second_is_that_second(browser):
+def test_click_on_timeline_seeks_to_time(browser):
     for t in (1.0, 3.0, 4.0):
         browser.mouse("mousePressed", *at_second(browser, t), 1)
         browser.mouse("mouseReleased", *at_second(browser, t))
         assert browser.run("echelon.time()") == t
 
 
-def test_where_did_each_missile_end(browser):
+def test_missile_ends_are_listed(browser):
     browser.click_on("#tab-missiles")
     assert texts(browser, "#missiles .what") == [
         "blue heavy 1 → red light 2 by paint of blue scout 2: hit it",
@@ -209,7 +209,7 @@ def test_where_did_each_missile_end(browser):
     ]
     assert texts(browser, ".ending-sums p") == [
         "blue 1 hit · 1 AMS",
-        "red launched none",
+        "red launched no missile",
         "paint of blue scout 2: 1 launched by it, 1 hit",
     ]
     before = browser.run("document.querySelector('#overlay').toDataURL()")
@@ -220,7 +220,7 @@ def test_where_did_each_missile_end(browser):
     assert browser.run("document.querySelector('#overlay').toDataURL()") != before
 
 
-def test_how_do_two_battles_differ(browser):
+def test_two_battles_are_compared(browser):
     menu = texts(browser, "#battle-choice option")
     assert menu[0] == "1 · expert (blue) beat hard <b>bold</b>, time up, 6 s"
     browser.click_on("#open-battles")
@@ -242,8 +242,8 @@ def test_how_do_two_battles_differ(browser):
     assert all(now != before[2] for now, before in zip(later, pictures, strict=True)), "one clock moves both"
 
 
-def test_on_which_map_a_battle_was(browser, tmp_path):
-    """By its number in the pool and its biomes, in the menu, in the table and beside another battle."""
+def test_map_of_battle_is_shown(browser, tmp_path):
+    """Number in the pool and biomes: in the menu, in the table and in the comparison."""
     kept = read(REPLAY)
     later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
     replay = Replay(kept.about, [kept.battles[0], later])
@@ -286,7 +286,7 @@ def test_a_clip_is_recorded(browser, tmp_path):
     assert clip.read_bytes()[:4] == b"\x1a\x45\xdf\xa3"
 
 
-def test_what_did_it_observe_of_itself(browser):
+def test_ego_observation_is_shown(browser):
     browser.run(f"echelon.select({HEAVY}); echelon.seek(2)")
     browser.materialize()
     browser.click_on("[data-part=senses] summary")
@@ -296,10 +296,10 @@ def test_what_did_it_observe_of_itself(browser):
     assert told["zone vector"].endswith(" vox") and len(told["zone vector"].split()) == 3
 
 
-# Each event brings the camera to it
+# Events move the camera
 
 
-def test_an_event_frames_those_it_is_about(browser):
+def test_event_moves_camera_to_its_mechs(browser):
     far = browser.run("echelon.camera()")
     browser.click_on(".event.kill")
     browser.run("echelon.settle()")
@@ -314,7 +314,7 @@ def test_an_event_frames_those_it_is_about(browser):
         assert place[0] < x < place[2] and place[1] < y < place[3]
 
 
-def test_numbers_select_and_centre(browser):
+def test_number_keys_select_and_centre(browser):
     browser.press("2")
     assert browser.run("echelon.state().selected") == SCOUT
     browser.press("2")
@@ -328,7 +328,7 @@ def test_numbers_select_and_centre(browser):
     assert np.hypot(x - middle[0], y - middle[1]) < 60
 
 
-def test_the_address_holds_camera_and_speed(browser, page):
+def test_address_stores_camera_and_speed(browser, page):
     browser.press("]")
     browser.press("+")
     browser.press("q")
@@ -344,7 +344,7 @@ def test_the_address_holds_camera_and_speed(browser, page):
     browser.wait("document.querySelector('#said').textContent.includes('address')")
 
 
-def test_the_field_alone_and_larger_text(browser):
+def test_presentation_mode_and_larger_text(browser):
     browser.click_on("#toggle-large")
     assert browser.run("getComputedStyle(document.querySelector('.panel')).zoom") == "1.2"
     wide = "[...document.querySelectorAll('.panel, .tabs, header, footer')].filter(e => e.offsetParent)"

@@ -1,4 +1,4 @@
-"""The report of a run, as somebody opens it in a browser."""
+"""The report of a run in a browser."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def full_report() -> dict:
             }
         ],
         behaviour=behaviour,
-        battle="somebody against somebody",
+        battle="one policy against another",
         stages=[[5e5, 2], [9e5, 3]],
         best="best: the best so far",
         origin=[["command", HOSTILE], ["commit", "abc"]],
@@ -82,7 +82,7 @@ def page(tmp_path_factory):
 
 @pytest.fixture
 def browser(chromium, page):
-    """The report as it opens on a desk; no test may leave a complaint."""
+    """Open the report at desktop size; fail if the page logs an error."""
     chromium.events.clear()
     chromium.resize(1280, 720)
     chromium.prefer("light")
@@ -101,7 +101,7 @@ def texts(browser: Browser, selector: str) -> list[str]:
     return browser.run(f"[...document.querySelectorAll({selector!r})].map(e => e.textContent)")
 
 
-def test_it_shows_curves_evaluations_behaviour_and_config(browser):
+def test_report_shows_all_sections(browser):
     assert texts(browser, "nav a") == [
         *("Results", "Curves", "Evaluations", "Skills", "What the team does", "A battle", "Config")
     ]
@@ -122,7 +122,7 @@ def test_it_shows_curves_evaluations_behaviour_and_config(browser):
     assert browser.run("document.querySelector('#bar div').getBoundingClientRect().width") > 300
 
 
-def test_on_a_desk_no_table_is_cut_and_no_name_is_broken(browser, tmp_path):
+def test_desktop_tables_are_not_truncated(browser, tmp_path):
     report = full_report()
     report["evaluations"]["rows"][0]["rival"] = "heuristic:normal"
     columns = ["weapon", "shots", "hits", "hit rate", "dealt, hp", "kills", "taken, hp"]
@@ -136,16 +136,16 @@ def test_on_a_desk_no_table_is_cut_and_no_name_is_broken(browser, tmp_path):
     assert browser.run("document.querySelector('#evaluations tbody td').getClientRects()[0].height") < 32
 
 
-def test_names_are_text(browser):
+def test_names_are_escaped(browser):
     assert texts(browser, "h1") == [HOSTILE] and browser.run("document.images.length") == 0
     assert browser.run("document.title") == HOSTILE
 
 
-def test_warnings_are_listed_as_text(browser):
+def test_warnings_are_escaped(browser):
     assert texts(browser, "#signs li") == [HOSTILE, "actions are as random as before training"]
 
 
-def test_a_pointer_reads_a_curve(browser):
+def test_pointer_shows_curve_values(browser):
     x, y = browser.middle_of("#curves svg")
     browser.mouse("mouseMoved", x + 150, y)
     browser.materialize()
@@ -156,8 +156,8 @@ def test_a_pointer_reads_a_curve(browser):
     assert texts(browser, "#curves figure:first-child .legend span") == [""]
 
 
-def test_the_battle_plays_inside(browser):
-    """In a frame that no script of the report can reach, and that is therefore driven apart."""
+def test_embedded_battle_plays(browser):
+    """The frame is isolated from scripts of the report, so the test controls it separately."""
     browser.call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True)
     browser.click_on("#play")
     browser.wait("!!document.querySelector('#viewer iframe')")
@@ -174,7 +174,7 @@ def test_the_battle_plays_inside(browser):
 
 
 def attached(browser: Browser) -> str:
-    """The session of the frame, once it is there."""
+    """Wait for the frame and return its session."""
     for _ in range(int(STUCK_S / LOOK_S)):
         browser.run("1")
         found = [event["params"] for event in browser.events if event.get("method") == "Target.attachedToTarget"]
@@ -186,7 +186,7 @@ def attached(browser: Browser) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_scrolls_in_one_direction_only(browser, page, scheme):
+def test_phone_report_scrolls_vertically_only(browser, page, scheme):
     browser.resize(390, 844, mobile=True)
     browser.prefer(scheme)
     show(browser, page)
@@ -210,7 +210,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_on_paper_it_is_dark_on_white_without_what_one_presses(browser):
+def test_printed_report_is_dark_on_white_without_controls(browser):
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
     try:

@@ -1,4 +1,4 @@
-"""The report of a run as a file: nothing in it comes from elsewhere, and no name in it is markup."""
+"""The report of a run as a file: self-contained, with all names escaped."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from scenes import small_replay
 from echelon.viewer.pages import REPORT, as_script, hit_distances, hits_of, replay_page, write_report
 
 
-def test_what_a_report_is_told_is_no_markup(tmp_path):
+def test_report_values_are_escaped(tmp_path):
     path = tmp_path / "report.html"
     write_report(empty_report(name=HOSTILE, battle=HOSTILE), path, HOSTILE)
     page = path.read_text()
@@ -20,12 +20,12 @@ def test_what_a_report_is_told_is_no_markup(tmp_path):
     assert json.loads(data)["name"] == HOSTILE and json.loads(inside) == HOSTILE
 
 
-def test_a_number_that_is_not_finite_is_refused():
+def test_nonfinite_report_number_is_refused():
     with pytest.raises(ValueError, match="Out of range float"):
         as_script({"x": float("nan")})
 
 
-def test_nothing_comes_from_the_network(tmp_path):
+def test_report_uses_no_network(tmp_path):
     path = tmp_path / "report.html"
     write_report(empty_report(), path)
     page = path.read_text()
@@ -34,14 +34,14 @@ def test_nothing_comes_from_the_network(tmp_path):
     assert "default-src 'none'" in page and ".innerHTML" not in page
 
 
-def test_every_asset_stands_in_the_page(tmp_path):
+def test_report_embeds_all_assets(tmp_path):
     path = tmp_path / "report.html"
     write_report(empty_report(), path)
     for name in ("report.css", "report.js"):
         assert (REPORT / name).read_text() in path.read_text()
 
 
-def test_hits_are_beams_that_met_a_mech_and_shots_that_did():
+def test_hits_include_beams_and_projectiles():
     """By hand: a laser from (5, 8, 2) to (19, 9, 1.5), a gauss slug from (6, 8, 3) to (16, 13, 1.5)."""
     replay, _ = small_replay(1)
     battle = replay.battles[0]
@@ -52,7 +52,7 @@ def test_hits_are_beams_that_met_a_mech_and_shots_that_did():
     assert set(found) == {(0, "laser"), (0, "gauss"), (0, "missile"), (1, "painter"), (3, "flamer")}
 
 
-def test_distances_are_those_of_one_team_and_of_weapons_that_hit_a_few_times():
+def test_distances_cover_one_team_and_weapons_with_several_hits():
     replay, _ = small_replay(1)
     battle = replay.battles[0]
     assert hit_distances(replay, battle, "blue") == []
@@ -64,6 +64,6 @@ def test_distances_are_those_of_one_team_and_of_weapons_that_hit_a_few_times():
     assert hit_distances(replay, battle, "red") == []
 
 
-def test_the_page_inside_is_that_of_the_first_battle():
+def test_embedded_page_shows_first_battle():
     replay, grounds = small_replay(2)
     assert replay_page(replay, grounds[0]) == replay_page(type(replay)(replay.about, replay.battles[:1]), grounds[0])

@@ -42,7 +42,7 @@ def touched(picture: Image.Image) -> np.ndarray:
 
 
 @pytest.mark.parametrize("yaw", [0.0, math.pi / 2, math.pi, -math.pi / 2])
-def test_a_hull_points_along_its_heading(paper, yaw):
+def test_hull_points_along_heading(paper, yaw):
     draw_mech(CANVAS, ImageDraw.Draw(paper, "RGBA"), dataclasses.replace(MECH, yaw=yaw))
     rows, columns = np.nonzero((np.asarray(paper) == TEAM[0]).all(-1))
     x, y = columns / CANVAS.scale - 10, 10 - rows / CANVAS.scale
@@ -51,7 +51,7 @@ def test_a_hull_points_along_its_heading(paper, yaw):
     assert np.ptp(aside[ahead > 1.2]) < np.ptp(aside[ahead < -1.2]), "and is narrower"
 
 
-def test_what_cannot_act_is_paler(paper):
+def test_inactive_mech_is_paler(paper):
     draw_mech(CANVAS, ImageDraw.Draw(paper, "RGBA"), dataclasses.replace(MECH, is_out=True))
     assert at(paper, 10, 10) == tuple(round(c * 0.5 + 60) for c in TEAM[0])
 
@@ -59,7 +59,7 @@ def test_what_cannot_act_is_paler(paper):
 @pytest.mark.parametrize(
     ("held", "colour"), [((0, 0), WHITE), ((1, 0), TEAM[0]), ((0, 1), TEAM[1]), ((1, 1), GOLD)], ids=str
 )
-def test_a_zone_has_the_colour_of_who_holds_it(paper, held, colour):
+def test_zone_has_colour_of_holder(paper, held, colour):
     draw_zone(CANVAS, ImageDraw.Draw(paper, "RGBA"), (10, 10), 6, *map(bool, held))
     edge = np.array(at(paper, 10 + 5.9, 10))
     assert np.abs(edge - colour).max() < 20
@@ -67,7 +67,7 @@ def test_a_zone_has_the_colour_of_who_holds_it(paper, held, colour):
     assert np.abs(inside - GREY).max() < np.abs(edge - GREY).max() / 3
 
 
-def test_a_bar_is_as_long_as_the_hit_points(paper):
+def test_bar_length_matches_hit_points(paper):
     for share in (0.0, 0.25, 0.5, 1.0):
         picture = paper.copy()
         draw_bar(CANVAS, ImageDraw.Draw(picture, "RGBA"), dataclasses.replace(MECH, hp=share))
@@ -75,7 +75,7 @@ def test_a_bar_is_as_long_as_the_hit_points(paper):
         assert blue.any(0).sum() == pytest.approx(2.6 * CANVAS.scale * share, abs=2)
 
 
-def test_a_shot_and_its_way(paper):
+def test_shot_and_path_are_drawn(paper):
     draw_shot(CANVAS, ImageDraw.Draw(paper, "RGBA"), "slug", "", (4, 10), (9, 10))
     rows, columns = np.nonzero(touched(paper))
     assert columns.min() == pytest.approx(4 * CANVAS.scale, abs=2)
@@ -83,7 +83,7 @@ def test_a_shot_and_its_way(paper):
     assert abs(rows.mean() - SIDE / 2) < 1.5
 
 
-def test_clouds_touch_the_picture_only_where_they_hang(paper):
+def test_clouds_are_drawn_only_at_their_position(paper):
     draw_clouds(CANVAS, paper, [])
     assert not touched(paper).any()
     draw_clouds(CANVAS, paper, [((5.0, 15.0), 3.0), ((0.0, 19.0), 2.0)])
@@ -93,6 +93,6 @@ def test_clouds_touch_the_picture_only_where_they_hang(paper):
     assert min(at(paper, 5, 15)) > 180
 
 
-def test_a_cloud_beyond_the_edge_does_no_harm(paper):
+def test_cloud_beyond_edge_is_clipped(paper):
     draw_clouds(CANVAS, paper, [((-40.0, 60.0), 1.0), ((80.0, -50.0), 0.0)])
     assert touched(paper).sum() == 0

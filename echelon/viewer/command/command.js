@@ -39,7 +39,7 @@ function connect() {
   };
 }
 
-/** Send a message; false where nobody hears it. */
+/** Send a message; return false without a connection. */
 function send(message) {
   if (facts.watches) return false;
   const isOpen = channel.readyState === WebSocket.OPEN;
@@ -72,9 +72,9 @@ const HEARD = {
   end: ({ won_by: winner }) => {
     battle.winner = winner;
     stick.drop();
-    const words = { own: "You won", enemy: "The enemy won", nobody: "Nobody won" }[winner];
+    const words = { own: "You won", enemy: "The enemy won", nobody: "Draw" }[winner];
     at("result").hidden = false;
-    at("result").replaceChildren(element("strong", { textContent: words }), element("span", { id: "watch", textContent: "the replay is being made" }));
+    at("result").replaceChildren(element("strong", { textContent: words }), element("span", { id: "watch", textContent: "creating the replay" }));
   },
   result: () => tell(true, "the battle is over"),
   replay: ({ path }) => {
@@ -135,7 +135,7 @@ function choose(pack) {
 }
 
 function showPace() {
-  at("pause").textContent = battle.paused ? "Go on" : "Pause";
+  at("pause").textContent = battle.paused ? "Continue" : "Pause";
   at("pause").setAttribute("aria-pressed", battle.paused);
   at("speed").value = battle.speed;
 }
@@ -188,7 +188,7 @@ function draw(time) {
 
 function begin() {
   document.body.classList.toggle("watches", facts.watches);
-  if (facts.watches) tell(true, "the next rollout is shown when it was played");
+  if (facts.watches) tell(true, "waiting for the next rollout");
   at("speed").append(...SPEEDS.map((speed) => element("option", { value: speed, textContent: `${speed}×` })));
   at("speed").addEventListener("change", () => {
     setSpeed(Number(at("speed").value));
@@ -213,7 +213,7 @@ function begin() {
   requestAnimationFrame(draw);
 }
 
-/** For whoever drives the page by a script. */
+/** Interface for scripts. */
 window.echelon = {
   frames: () => frames,
   report: () => battle.report,

@@ -1,7 +1,7 @@
 // The battle from above: lit ground, zone, orders as lines, mechs.
 
 const LINE = { blue: "#0b3c86", red: "#a3330a" };
-const HELD = { own: { blue: "#1450a8", red: "#c4481a" }, both: "#b08800", nobody: "#ffffff" };
+const HELD = { own: { blue: "#1450a8", red: "#c4481a" }, both: "#b08800", empty: "#ffffff" };
 const FREE_PX = 9;
 
 class Field extends Chart {
@@ -39,7 +39,7 @@ class Field extends Chart {
   }
 
   drawObjective({ zone, control }) {
-    const { pen } = this, who = control.own && control.enemy ? "both" : control.own ? facts.team : control.enemy ? ENEMY : "nobody";
+    const { pen } = this, who = control.own && control.enemy ? "both" : control.own ? facts.team : control.enemy ? ENEMY : "empty";
     this.circle(this.spot(...zone.place), zone.radius * this.scale);
     Object.assign(pen, { fillStyle: HELD.own[who] ?? HELD[who], strokeStyle: HELD.own[who] ?? HELD[who], lineWidth: 2.5, globalAlpha: 0.16 });
     pen.fill();

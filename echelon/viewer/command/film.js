@@ -40,7 +40,7 @@ class Film {
     battle.winner = winner ?? null;
     if (winner) return;
     const passed_s = report.time_s - (battle.report?.time_s ?? 0);
-    // Nobody walks from one battle to another, nor over what was played unseen.
+    // Do not interpolate positions between two battles, or over decisions that were not received.
     if (passed_s < 0 || passed_s > 2 * battle.about.period_s) Object.assign(battle, { places: new Map(), headings: new Map() });
     if (map !== this.map) this.field.setGround(this.grounds[map]);
     this.map = map;

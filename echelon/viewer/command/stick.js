@@ -30,7 +30,7 @@ class Stick {
   }
 
   release() {
-    if (this.battle.driven && this.send({ drive: null })) this.tell(true, `${this.battle.driven} is let go`);
+    if (this.battle.driven && this.send({ drive: null })) this.tell(true, `${this.battle.driven} follows its policy again`);
     this.drop();
   }
 

@@ -48,7 +48,7 @@ async function save() {
 async function play() {
   const result = at("result"), button = at("play");
   button.disabled = true;
-  result.replaceChildren("playing; the first match of a machine compiles for minutes");
+  result.replaceChildren("playing; the first match on a machine compiles for minutes");
   const asked = { scenario: edited.values, x: at("x").value, y: at("y").value, battles: Number(at("battles").value), seed: Number(at("seed").value) };
   const answer = await ask("play", asked);
   button.disabled = false;
@@ -113,7 +113,7 @@ function begin() {
   changed();
 }
 
-/** For whoever drives the page by a script: the scenario, where a point of the map lies in the window, what is said. */
+/** Interface for scripts: the scenario, the window position of a map point, and the displayed message. */
 window.echelon = {
   scenario: () => edited.values,
   selected: () => edited.selected,

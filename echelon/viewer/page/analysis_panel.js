@@ -2,13 +2,13 @@
 
 /** How many spans of time are told in which most was decided. */
 const SWINGS = 3;
-const INTERVENTION_WORDS = { removed: "been gone", repaired: "been whole", follow_order: "followed its order" };
+const INTERVENTION_WORDS = { removed: "been removed", repaired: "been repaired", follow_order: "followed its order" };
 
 /** What happened between two times, as parts of text and mechs: deaths, lost legs, shutdowns, who took the zone. */
 function happenedParts(battle, from, to) {
   const told = tellBattle(battle).filter(({ t, kind }) => t > from && t <= to + 1e-6 && ["kill", "legs", "shutdown", "zone"].includes(kind));
   const first = ["kill", "legs", "zone", "shutdown"].flatMap((kind) => told.filter((event) => event.kind === kind)).slice(0, 3);
-  return { event: first[0], parts: first.length ? first.flatMap(({ parts }, i) => [i ? "; " : "", ...parts]) : ["nobody fell"] };
+  return { event: first[0], parts: first.length ? first.flatMap(({ parts }, i) => [i ? "; " : "", ...parts]) : ["no mech died"] };
 }
 
 /** The spans in which blue's share of wins moved most: `{from, to, change}`. */
@@ -26,27 +26,27 @@ function mechsTable(battle, { at_s: at, mechs }) {
     const { difference, low, high } = mechs[name], sure = low[n] > 0 || high[n] < 0;
     return Object.assign(make("span", sure ? "strong" : "", points(difference[n])), { title: `${points(low[n])} to ${points(high[n])}, 95 %` });
   })]);
-  return [make("h3", "", `Points for blue, had a mech from ${clockText(at)} on …`), plainTable([["mech"], ...heads], rows)];
+  return [make("h3", "", `Points for blue if, from ${clockText(at)} on, a mech had …`), plainTable([["mech"], ...heads], rows)];
 }
 
 /** What each death cost: blue's share had the mech been whole just before it, beside the share as it was. */
 function deathsList(battle, deaths, on) {
-  const rows = deaths.map(({ mech, s, difference, low, high }) => visitRow(battle, { t: s, kind: "kill", who: [mech] }, [{ n: mech }, ` died: had it lived, ${points(difference)} points for blue (${points(low)} to ${points(high)})`], on.visit));
-  return [make("h3", "", "Had a mech not died"), make("ol", "plain", ...rows), make("p", "summary", "It is whole again just before its death, and the battle goes on with fresh chance.")];
+  const rows = deaths.map(({ mech, s, difference, low, high }) => visitRow(battle, { t: s, kind: "kill", who: [mech] }, [{ n: mech }, ` died; if it had survived: ${points(difference)} points for blue (${points(low)} to ${points(high)})`], on.visit));
+  return [make("h3", "", "If a mech had survived"), make("ol", "plain", ...rows), make("p", "summary", "The mech is repaired just before its death, and the battle continues with new random numbers.")];
 }
 
 function studyDecided(battle, on) {
   const { odds } = battle.about, leads = leadsOf(battle).filter(({ t }) => t > 0).map(({ what, side, t }) => make("p", "lead", make("b", TEAMS[side], TEAMS[side]), ` ahead in ${what} from ${clockText(t)} on`));
   const command = `echelon-arena whatif FILE --battle ${on.number()} --at ${Math.floor(battle.lengthS / 3)} --deaths --page FILE.html`;
-  if (!odds) return [make("p", "", "How likely either team was to win, and what each mech was worth, has not been counted for this battle. Count it with"), make("p", "", make("code", "", command)), ...leads];
+  if (!odds) return [make("p", "", "Win rates and the value of each mech have not been computed for this battle. Compute them with"), make("p", "", make("code", "", command)), ...leads];
   const rows = swingsOf(odds).map(({ from, to, change }) => {
     const { event, parts } = happenedParts(battle, from, to);
     return visitRow(battle, { t: event?.t ?? to, kind: "swing", who: event?.who ?? [] }, [`${points(change)} points for blue by ${clockText(to)}: `, ...parts], on.visit);
   });
   const known = odds.deaths?.length ? deathsList(battle, odds.deaths, on) : [];
   const table = odds.mechs && Object.keys(odds.mechs).length ? mechsTable(battle, odds) : [];
-  const lack = known.length && table.length ? [] : [make("p", "summary", `What mechs were worth is counted by ${command}`)];
-  return [make("h3", "", `Where blue's share of ${odds.branches} battles moved most`), make("ol", "plain", ...rows), ...leads, ...known, ...table, ...lack];
+  const lack = known.length && table.length ? [] : [make("p", "summary", `Compute the value of each mech with ${command}`)];
+  return [make("h3", "", `Largest changes of blue's win rate, of ${odds.branches} battles`), make("ol", "plain", ...rows), ...leads, ...known, ...table, ...lack];
 }
 
 /** Heat of a side at each moment, a share of what its living mechs bear: the mean, and of the hottest. */
@@ -58,7 +58,7 @@ function heatCourses(battle, side) {
 
 function studyHeat(battle, on) {
   const courses = TEAMS.map((_, side) => heatCourses(battle, side)), tell = (v) => `${(100 * v).toFixed(0)} %`;
-  const charts = ["Heat, mean of the living", "Heat of the hottest; 100 % shuts down"].map((title, i) => new Chart(battle, { title, curves: teamCurves(courses.map((own) => own[i])), high: i ? 1.5 : 1, tell }, on.seek));
+  const charts = ["Heat, mean of living mechs", "Heat of the hottest mech, which shuts down at 100 %"].map((title, i) => new Chart(battle, { title, curves: teamCurves(courses.map((own) => own[i])), high: i ? 1.5 : 1, tell }, on.seek));
   on.charts(charts);
   const rows = battle.mechs.map(({ n, team, tag }) => {
     const heats = Array.from({ length: battle.moments }, (_, m) => m).filter((m) => battle.has(n, m, FACT.ALIVE)).map((m) => battle.condition(n, m).heat);
@@ -78,14 +78,14 @@ function studyNumbers(battle, on) {
     button.addEventListener("click", () => on.keep(name));
     return button;
   });
-  return [make("p", "row", ...buttons), make("p", "summary", "A file of comma-separated values each: every lane, list and table of this battle. Times in s, places in vox.")];
+  return [make("p", "row", ...buttons), make("p", "summary", "One CSV file for each lane, list and table of this battle. Times in s, positions in vox.")];
 }
 
 const STUDIES = [
-  ["decided", "When was it decided, and who mattered", studyDecided], ["screens", "Who screened the heavies", studyScreens],
-  ["flanks", "Flanks: who left, whom they met", studyFlanks], ["messages", "Messages, and what happened", studyMessages],
+  ["decided", "When was the battle decided, and by which mechs", studyDecided], ["screens", "Who screened the heavies", studyScreens],
+  ["flanks", "Flanks: mechs that left, enemies they met", studyFlanks], ["messages", "Messages, and what happened", studyMessages],
   ["shots", "Which weapon missed, and why", studyShots], ["heat", "Heat of both teams", studyHeat],
-  ["seen", "How much of the map each team saw", studySeen], ["numbers", "Numbers to take along (CSV)", studyNumbers],
+  ["seen", "How much of the map each team saw", studySeen], ["numbers", "Download numbers (CSV)", studyNumbers],
 ];
 
 class AnalysisPanel {

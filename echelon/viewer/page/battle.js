@@ -189,7 +189,7 @@ class Battle {
     return kept === NO_VALUE ? NaN : kept / UNIT.reward;
   }
 
-  /** Everybody a mech knows of at a moment, itself included: its contacts and the living of its squad; the dead know nobody. */
+  /** All mechs that a living mech observes at a moment: itself, its contacts and its living squad; none for a dead mech. */
   knownTo(n, m) {
     if (!this.has(n, m, FACT.ALIVE)) return new Set();
     const squad = this.mechs[n].squad.filter((other) => this.has(other, m, FACT.ALIVE));

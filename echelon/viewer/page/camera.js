@@ -103,7 +103,7 @@ class Camera {
     return unit(sub(add(scale(right, x * tan * this.aspect), scale(up, y * tan)), back));
   }
 
-  /** Whether somebody has moved it from where it shows the whole arena. */
+  /** Whether the view differs from the default view of the whole arena. */
   get isMoved() {
     const home = this.resting, { goal } = this;
     return !home || ["azimuth", "elevation", "reach"].some((name) => Math.abs(goal[name] - home[name]) > 1e-3)

@@ -49,7 +49,7 @@ function meanCourse(battle, side, value) {
   });
 }
 
-/** The chart of a channel of a side, beside what happened, both means over its mechs, each over its own range. */
+/** The chart of a channel of a side, beside what happened, both means over its mechs, each scaled to its own range. */
 function channelChart(battle, side, channel, happening, on) {
   const wide = battle.arrays.messages.shape[2], [name, value] = HAPPENINGS[happening], facts = meanCourse(battle, side, value);
   const known = [...facts].filter((x) => !Number.isNaN(x)), low = Math.min(...known), span = Math.max(...known) - low || 1;
@@ -57,7 +57,7 @@ function channelChart(battle, side, channel, happening, on) {
     { label: `channel ${channel + 1}`, tint: `--${TEAMS[side]}`, values: meanCourse(battle, side, (b, n, m) => (b.at("messages", n * wide + channel, m) / 127 + 1) / 2) },
     { label: name, tint: "--text", dashed: true, values: facts.map((x) => (x - low) / span) },
   ];
-  return new Chart(battle, { title: `${TEAMS[side]}, channel ${channel + 1} (whole) and ${name} (dashed), each over its own range`, curves, tell: (v) => `${(100 * v).toFixed(0)} %` }, on.seek);
+  return new Chart(battle, { title: `${TEAMS[side]}, channel ${channel + 1} (solid) and ${name} (dashed), each scaled to its own range`, curves, tell: (v) => `${(100 * v).toFixed(0)} %` }, on.seek);
 }
 
 function studyMessages(battle, on) {
@@ -70,7 +70,7 @@ function studyMessages(battle, on) {
   };
   const parts = TEAMS.flatMap((team, side) => {
     const { samples, table } = correlationsOf(battle, side), wide = table[0].length;
-    if (!table.flat().some((r) => !Number.isNaN(r))) return [make("p", "", make("b", team, team), samples ? " says nothing: its messages never change." : " has nobody who speaks.")];
+    if (!table.flat().some((r) => !Number.isNaN(r))) return [make("p", "", make("b", team, team), samples ? ": messages are constant." : ": no messages.")];
     const rows = HAPPENINGS.map(([name], i) => [name, ...table[i].map((r, channel) => {
       if (Number.isNaN(r)) return "·";
       const cell = make("button", Math.abs(r) >= STRONG ? "strong" : "", fixed(r, 2));
@@ -81,9 +81,9 @@ function studyMessages(battle, on) {
       return cell;
     })]);
     const heads = [[`${team}: r of`], ...Array.from({ length: wide }, (_, c) => [`${c + 1}`, `channel ${c + 1}`])];
-    return [plainTable(heads, rows), make("p", "summary", `${team}: ${samples} moments of living mechs, of one battle and so alike: a hint, no proof.`)];
+    return [plainTable(heads, rows), make("p", "summary", `${team}: ${samples} samples of living mechs. Samples of one battle are correlated, so this is only a hint.`)];
   });
   [...cells].sort((a, b) => Math.abs(b.r) - Math.abs(a.r))[0]?.pick();
-  const note = make("p", "summary", "Correlation of each number of a message with what held for the mech that sent it at that moment. Press one for its course over time.");
+  const note = make("p", "summary", "Correlation of each message channel with the state of its sender at that moment. Click a value to plot it over time.");
   return [...(cells.length ? [note] : []), place, ...parts];
 }

@@ -115,7 +115,7 @@ class Cockpit {
     ];
     const row = make("tr", facts & SHOWN.INTEL ? "intel" : "", ...cells.map((cell) => make("td", "", cell)));
     Object.assign(row.dataset, { mech: other, slot, facts });
-    row.title = `${mech.name} (its name is known to you, not to the pilot)`;
+    row.title = `${mech.name} (the policy does not observe this name)`;
     row.addEventListener("click", () => this.onSelect(other));
     return row;
   }
@@ -123,13 +123,13 @@ class Cockpit {
 
 /** Ways to know of a contact: bit, its chip, what it means. */
 const WAYS = [
-  [SHOWN.SIGHT, "sight", "a clear line"], [SHOWN.RADAR, "radar", "within the range of its radar"], [SHOWN.PAINT, "paint", "painted by its pack"],
-  [SHOWN.BLOOM, "bloom", "too hot, or jamming"], [SHOWN.INTEL, "intel", "told by packmates"],
+  [SHOWN.SIGHT, "sight", "line of sight"], [SHOWN.RADAR, "radar", "within the range of its radar"], [SHOWN.PAINT, "paint", "painted by its pack"],
+  [SHOWN.BLOOM, "bloom", "too hot, or jamming"], [SHOWN.INTEL, "intel", "reported by packmates"],
 ];
 
 /** A chip for each way in which a contact is known. */
 function waysOf(battle, facts) {
   const chips = WAYS.filter(([bit]) => facts & bit).map(([, text, title]) => chip(text, title, ""));
-  if (!chips.length) chips.push(chip("known", "the settings show everything", ""));
+  if (!chips.length) chips.push(chip("known", "the config makes all contacts visible", ""));
   return facts & SHOWN.PAINTED ? [...chips, chip("◎", "painted by its pack", "bad")] : chips;
 }

@@ -11,10 +11,10 @@ const COMPARED = [
 
 function leadText(battle, what) {
   const lead = leadsOf(battle).find((one) => one.what === what);
-  return lead ? `${TEAMS[lead.side]} from ${clockText(lead.t)}` : "nobody";
+  return lead ? `${TEAMS[lead.side]} from ${clockText(lead.t)}` : "neither team";
 }
 
-/** Who led at half time in a measure: 0 blue, 1 red, -1 nobody. */
+/** The team that leads a measure at half time: 0 blue, 1 red, -1 neither. */
 function halfTimeLead(battle, value, tie) {
   const m = Math.floor(battle.decisions / 2), lead = value(battle, 0, m) - value(battle, 1, m);
   return Math.abs(lead) <= tie ? -1 : lead > 0 ? 0 : 1;
@@ -87,9 +87,9 @@ class Summary {
       button.addEventListener("click", act);
     }
     const file = replay.battles[i].beside === undefined ? "" : `, of ${fileOf(replay, replay.battles[i]).name}`;
-    open.title = about.map?.position === undefined ? `made of seed ${about.map?.seed ?? "?"}${file}` : `begins in position ${about.map.position}${file}`;
+    open.title = about.map?.position === undefined ? `from seed ${about.map?.seed ?? "?"}${file}` : `starts from position ${about.map.position}${file}`;
     beside.disabled = i === current;
-    beside.title = i === current ? "This is the battle that is open" : "Beside the battle that is open, on one clock";
+    beside.title = i === current ? "This battle is open" : "Show next to the open battle, with a shared clock";
     const pairText = ([a, b]) => [make("b", "blue", a), " : ", make("b", "red", b)];
     const row = make("tr", i === current ? "chosen" : "", make("td", "", `${i + 1}`), make("td", "", open, ...(file ? [make("small", "", file.slice(2))] : [])), make("td", "", `${battle.lengthS.toFixed(0)} s`),
       make("td", "", ...pairText(about.outcome.score.map((s) => s.toFixed(1)))),

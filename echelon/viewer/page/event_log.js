@@ -74,7 +74,7 @@ function tellIntercepts(battle) {
   }));
 }
 
-/** Who holds the zone: 0 blue, 1 red, 2 contested, -1 nobody. */
+/** The holder of the zone: 0 blue, 1 red, 2 contested, -1 empty. */
 function holderAt(battle, m) {
   const blue = battle.control(0, m) > 0, red = battle.control(1, m) > 0;
   return blue && red ? 2 : blue ? 0 : red ? 1 : -1;
@@ -100,7 +100,7 @@ function zoneColour(battle, m) {
 /** How the battle ended, in words. */
 function verdict(battle) {
   const { winner, reason } = battle.about.outcome;
-  if (winner === "running") return "the record ends";
+  if (winner === "running") return "the recording ends";
   return winner === "draw" ? `draw, ${reason.replaceAll("_", " ")}` : `${winner} wins by ${reason.replaceAll("_", " ")}`;
 }
 
@@ -109,8 +109,8 @@ function grounds(battle) {
   const { winner, reason } = battle.about.outcome, loser = TEAMS.find((team) => team !== winner), drawn = winner === "draw";
   if (reason === "elimination") return drawn ? "Both teams lost their last mechs in one decision." : `The last mech of ${loser} died; scores and hit points do not count then.`;
   const score = `${battle.common.zone_score_to_win_s} s of zone control`;
-  if (reason === "zone") return drawn ? `Both teams reached ${score} with equal scores.` : `The first team with ${score} wins, whatever is left of either.`;
-  if (reason === "objective") return drawn ? "Both teams reached their objectives in one decision." : `${battle.about.objective}: so ${winner} won, whatever is left of either team.`;
+  if (reason === "zone") return drawn ? `Both teams reached ${score} with equal scores.` : `The first team with ${score} wins, regardless of losses.`;
+  if (reason === "objective") return drawn ? "Both teams reached their objectives in one decision." : `${battle.about.objective}: so ${winner} won, regardless of losses.`;
   if (reason === "time_up") return `Time was up: the higher score wins, at equal scores the team with more hit points${drawn ? "; both were equal" : ""}.`;
   return "";
 }

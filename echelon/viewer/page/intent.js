@@ -1,4 +1,4 @@
-// What the packs of both teams want: whom their mechs prefer to aim at.
+// Preferred targets of the packs of both teams.
 
 /** For every pack at a moment: `{pack, side, label, members, targets: [[mech, count], ...]}`, most wanted first. */
 function packFocus(battle, m) {
@@ -13,7 +13,7 @@ function packFocus(battle, m) {
 /** Dashes that tell the packs of a team apart. */
 const PACK_DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 
-/** Draw a line from every mech to whom it prefers to aim at, and rings around those that are painted. */
+/** Draw a line from every mech to its preferred target, and rings around painted mechs. */
 function drawIntent(overlay, scene, view, battle) {
   const { pen } = overlay, m = battle.momentAt(view.t), at = new Map(scene.actors.map(({ mech, pose }) => [mech.n, overlay.project(scene.matrix, pose.pos)]));
   for (const { side, place, members } of packFocus(battle, m)) {

@@ -114,7 +114,7 @@ function drawShares(pen, timeline, sides, top, floor) {
   }
 }
 
-/** How often blue wins from each moment on, between a floor of never and a top of always: the interval, and a line at one half. */
+/** Blue's win rate from each moment on, between a floor of never and a top of always: the interval, and a line at one half. */
 function drawOdds(pen, timeline, _, top, floor) {
   const { s, blue, low, high } = timeline.battle.about.odds, { colours } = timeline;
   const through = (shares, order) => order.forEach((k) => pen.lineTo(timeline.xOf(s[k]), floor - shares[k] * (floor - top)));

@@ -58,7 +58,7 @@ function orderText(battle, n, m) {
   const order = battle.arrays.orders && orderOf(battle, n, m);
   if (!order) return "";
   const at = order.target >= 0 ? ` ${battle.mechs[order.target].name}` : ["move", "defend", "screen", "attack"].includes(order.kind) ? ` (${order.place.map((v) => v.toFixed(0)).join(", ")})` : "";
-  return `told at ${clockText(order.t)}: ${order.kind}${at}${DISCIPLINES[order.discipline]}`;
+  return `ordered at ${clockText(order.t)}: ${order.kind}${at}${DISCIPLINES[order.discipline]}`;
 }
 
 /** Draw what every mech was told: a line to the place or the enemy, and the word beside the mech. */

@@ -1,4 +1,4 @@
-// Every homing shot: who launched it at whom, and where it ended.
+// Every homing shot: its shooter, its target and its end.
 
 const LAUNCH_LEAD_S = 0.1;
 const ENDINGS = { hit: "hit", ams: "AMS", wall: "wall", ground: "ground", expired: "expired", battle: "battle ended" };
@@ -15,7 +15,7 @@ function paintOf(battle, { lock, launch, shooter }) {
 
 /** How a homing shot knew its target, as parts of text and mechs. */
 function tellLock(battle, flight) {
-  if (flight.lock < 0) return [" → nobody"];
+  if (flight.lock < 0) return [" → no target"];
   const painter = paintOf(battle, flight), own = painter === flight.shooter ? [" by its own paint"] : [" by paint of ", { n: painter }];
   return [" → ", { n: flight.lock }, ...(painter >= 0 ? own : [" in sight"])];
 }
@@ -28,8 +28,8 @@ function endingOf({ met }) {
 function tellEnding(battle, flight) {
   const ending = endingOf(flight);
   if (ending === "hit") return flight.victim === flight.lock ? ["hit it"] : ["hit ", { n: flight.victim }];
-  if (ending === "ams") return flight.by >= 0 ? ["AMS of ", { n: flight.by }] : ["AMS (whose: not in this replay)"];
-  return [{ wall: "met a wall", ground: "met the ground", expired: "ran out of time", battle: "in flight at the end" }[ending]];
+  if (ending === "ams") return flight.by >= 0 ? ["AMS of ", { n: flight.by }] : ["AMS (mech not recorded)"];
+  return [{ wall: "hit a wall", ground: "hit the ground", expired: "expired", battle: "in flight at the end" }[ending]];
 }
 
 class Missiles {
@@ -46,14 +46,14 @@ class Missiles {
     const sums = summed(this.flights, (flight) => `${battle.mechs[flight.shooter].side} ${endingOf(flight)}`, () => 1);
     const text = TEAMS.map((team, side) => {
       const own = sums.filter(([key]) => key.startsWith(`${side} `)).map(([key, count]) => `${count} ${ENDINGS[key.slice(2)]}`);
-      return make("p", "", make("b", team, team), ` ${own.join(" · ") || "launched none"}`);
+      return make("p", "", make("b", team, team), ` ${own.join(" · ") || "launched no missile"}`);
     });
     const head = make("div", "ending-sums", ...text, ...this.paintSums());
     const list = make("ol", "", ...this.rows.map((row) => make("li", "", row)));
     this.root.replaceChildren(head, list);
   }
 
-  /** For how many launches each mech's paint was used, and how many of those hit. */
+  /** For how many launches each mech's paint was used, and how many of these launches hit. */
   paintSums() {
     const used = this.flights.map((flight) => ({ by: paintOf(this.battle, flight), hit: endingOf(flight) === "hit" })).filter(({ by }) => by >= 0);
     return summed(used, ({ by }) => by, ({ hit }) => Number(hit)).map(([n, hits, count]) => make("p", "", "paint of ", this.word({ n }), `: ${count} launched by it, ${hits} hit`));

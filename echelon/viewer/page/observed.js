@@ -38,7 +38,7 @@ class Observations {
     return Array.from({ length: width }, (_, i) => low + ((high - low) * this.battle.at(array, (n * rows + row) * wide + first + i, m)) / OBSERVED_LEVELS);
   }
 
-  /** Rows of a stream that hold somebody. */
+  /** Filled rows of a stream. */
   filled(stream, n, m) {
     const rows = this.battle.arrays[`observed_${stream}`].shape[2];
     return Array.from({ length: rows }, (_, row) => row).filter((row) => this.battle.at(`observed_${stream}_mask`, n * rows + row, m));
@@ -103,7 +103,7 @@ class ObservedPanel {
     const sections = [
       ["contacts", "Contacts", () => this.objects("contacts", (row) => this.battle.contactsOf(n, m).find(({ slot }) => slot === row)?.n)],
       ["squad", "Comrades", () => this.objects("squad", (row) => this.battle.mechs[n].squad[row])],
-      ["comms", "Heard from its pack", () => this.messages()],
+      ["comms", "Messages from its pack", () => this.messages()],
       ["local_map", "Ground around it", () => this.ground()],
       ["ego", "Itself and the zone", () => this.itself()],
     ].map(([stream, title, fill]) => (stream === "ego" || seen.has(stream) ? make("section", "", make("h3", "", title), ...fill()) : null));
@@ -114,8 +114,8 @@ class ObservedPanel {
   choice() {
     const box = document.createElement("input");
     Object.assign(box, { type: "checkbox", checked: this.raw });
-    const label = make("label", "as-given", box, "numbers as the policy reads them");
-    label.title = "Scaled as env.describe() tells; else in voxels, seconds and percent";
+    const label = make("label", "as-given", box, "numbers as observed by the policy");
+    label.title = "Scaled as env.describe() documents; otherwise in voxels, seconds and percent";
     return label;
   }
 
@@ -124,7 +124,7 @@ class ObservedPanel {
     const missing = [["contacts", "contacts"], ["squad", "comrades"], ["comms", "messages"], ["local_map", "the ground around it"]];
     const names = missing.filter(([stream]) => !this.seen.has(stream)).map(([, name]) => name);
     if (!names.length) return [];
-    const why = names.length === missing.length ? "play with --replay-observations keeps them" : "they are of another form than this version's";
+    const why = names.length === missing.length ? "record them with play --replay-observations" : "their layout differs from this version's";
     return [make("p", "lack", `Not in this replay: ${names.join(", ")}, as observed; ${why}.`)];
   }
 
@@ -152,7 +152,7 @@ class ObservedPanel {
     const more = make("td", "more", ...this.more(stream, row));
     const line = make("tr", flag("intel") ? "intel" : "", ...cells, more);
     Object.assign(line.dataset, { slot: row, ...(other === undefined ? {} : { mech: other }) });
-    if (other !== undefined) cells[1].title = `${this.battle.mechs[other].name} (its name is known to you, not to the policy)`;
+    if (other !== undefined) cells[1].title = `${this.battle.mechs[other].name} (the policy does not observe this name)`;
     return line;
   }
 
@@ -191,7 +191,7 @@ class ObservedPanel {
   messages() {
     const { n, m, battle } = this, pack = battle.mechs.filter((mech) => mech.pack === battle.mechs[n].pack), [feature] = this.seen.features("comms");
     const rows = pack.map((mech, row) => [mech, this.seen.values("comms", feature.name, n, m, row)]).filter(([mech]) => mech.n !== n);
-    if (!rows.length) return [make("p", "summary", "nobody else is in its pack")];
+    if (!rows.length) return [make("p", "summary", "its pack has no other mech")];
     if (feature.off) return [make("p", "summary", "messages are switched off in these battles")];
     return [make("table", "heard", make("tbody", "", ...rows.map(([mech, values]) => {
       const silent = values.every((x) => Math.abs(x) < 1e-3);

@@ -34,7 +34,7 @@ function readArray(bytes, begin, kind, shape) {
   return { data, shape };
 }
 
-/** Put an array among others: it is read when it is first asked for, so that no page waits for what nobody looks at. */
+/** Define an array that is decoded on first access, so that the page loads faster. */
 function readWhenAsked(arrays, name, bytes, begin, kind, shape) {
   const get = () => {
     const value = readArray(bytes, begin, kind, shape);
@@ -61,7 +61,7 @@ async function readReplay(base64) {
   return header;
 }
 
-/** What the battles of a battle's file share: the first file's, or one of those beside it. */
+/** Shared data of all battles in a battle's file: the first file, or a file added later. */
 function fileOf(replay, kept) {
   return kept.beside === undefined ? replay : replay.beside[kept.beside];
 }

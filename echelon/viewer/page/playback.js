@@ -38,7 +38,7 @@ class Playback {
     this.seek(whole * by);
   }
 
-  /** Go on or back by some seconds, whatever the fraction. */
+  /** Move the time forward or back by some seconds, by any fraction. */
   leap(seconds) {
     this.playing = false;
     this.seek(this.t + seconds);

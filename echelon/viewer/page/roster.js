@@ -53,7 +53,7 @@ class Roster {
     return { element, hp, heat, flags };
   }
 
-  /** Show how everybody fares at a moment; only what changed is touched. */
+  /** Show the condition of all mechs at a moment; update only changed elements. */
   show(m, t, selected) {
     const living = [0, 0];
     for (const mech of this.battle.mechs) {

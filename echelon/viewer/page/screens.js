@@ -1,6 +1,6 @@
 // Who stood between the heaviest mechs of a team and the enemy that threatened them.
 
-/** How far beside the line from an enemy to its target somebody may stand and still be in its way, vox. */
+/** Maximum distance of a screening mech from the line between an enemy and its target, vox. */
 const SCREEN_VOX = 4;
 
 /** The mechs of a team that others screen: its heavies, or where it has none those with most hit points. */
@@ -16,7 +16,7 @@ function besideLine([px, py], [ax, ay], [bx, by]) {
   return { off: Math.abs((px - ax) * dy - (py - ay) * dx) / long, along: ((px - ax) * dx + (py - ay) * dy) / (long * long) };
 }
 
-/** The comrade that stands between a mech and its nearest enemy at a moment: `{threat, by}`, each -1 for nobody. */
+/** The nearest enemy of a mech and the teammate between both at a moment: `{threat, by}`, each -1 if none. */
 function screenAt(battle, n, m) {
   const place = battle.posAt(n, m), { side } = battle.mechs[n], living = battle.mechs.filter((mech) => mech.n !== n && battle.has(mech.n, m, FACT.ALIVE));
   const far = (other) => Math.hypot(...sub(battle.posAt(other.n, m), place).slice(0, 2)), nearest = (list, by) => list.sort((a, b) => by(a) - by(b))[0];
@@ -52,11 +52,11 @@ function studyScreens(battle, on) {
   const tag = (n) => make("b", battle.mechs[n].team, battle.mechs[n].tag), loss = (x) => (Number.isNaN(x) ? "·" : x.toFixed(1));
   const rows = screensOf(battle).map(({ n, threatened, screened, by, screenedLoss, openLoss }) => [
     tag(n), `${threatened.toFixed(0)} s`, threatened ? `${((100 * screened) / threatened).toFixed(0)} %` : "·",
-    make("span", "", ...(by.length ? by.slice(0, 3).flatMap(([other, s], i) => [i ? ", " : "", tag(other), ` ${s.toFixed(0)} s`]) : ["nobody"])),
+    make("span", "", ...(by.length ? by.slice(0, 3).flatMap(([other, s], i) => [i ? ", " : "", tag(other), ` ${s.toFixed(0)} s`]) : ["no mech"])),
     `${loss(screenedLoss)} : ${loss(openLoss)}`,
   ]);
   const heads = [["mech"], ["in sight of an enemy"], ["screened"], ["by", "most first"], ["hp/s lost", "while screened : while not"]];
-  const note = make("p", "summary", `Screened: a comrade stands within ${SCREEN_VOX} vox of the line from the nearest enemy in sight range, nearer to it. The paths of the last ${WAY_S} s:`);
+  const note = make("p", "summary", `Screened: a teammate is within ${SCREEN_VOX} vox of the line to the nearest enemy in sight range, and closer to that enemy. The paths of the last ${WAY_S} s:`);
   const trails = make("button", "", "Trails on the field");
   trails.type = "button";
   trails.addEventListener("click", () => on.flip("showTrails"));

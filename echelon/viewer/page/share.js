@@ -58,7 +58,7 @@ async function copyAddress(viewer) {
   const view = writeAddress(viewer), isShown = keepAddress(view) && window === window.top;
   try {
     await navigator.clipboard.writeText(isShown ? location.href : view);
-    viewer.say(isShown ? "address copied" : `copied ${view.slice(0, 12)}…: put it behind the address of the page as a file`);
+    viewer.say(isShown ? "address copied" : `copied ${view.slice(0, 12)}…: append it to the address of the page`);
   } catch {
     viewer.say(isShown ? "the address bar holds the address of this view" : "nothing copied: a page in a frame has no address of its own");
   }

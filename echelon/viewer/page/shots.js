@@ -1,9 +1,9 @@
-// Every shot that flew: whom it was meant for, whether it hit, and if not, why.
+// Every projectile: its target, whether it hit, and the cause of a miss.
 
-/** A mech within so many degrees of the way of a shot that seeks nobody is whom it was meant for. */
+/** Maximum angle, degrees, between the path of an unguided shot and its target. */
 const AIMED_DEG = 20;
 const REASONS = {
-  down: "shot down", nobody: "nobody ahead", range: "out of range", arc: "out of arc", line: "no line", moved: "target moved", aim: "aimed past it", flying: "still flying at the end",
+  down: "shot down", unguided: "no enemy ahead", range: "out of range", arc: "out of arc", line: "no line", moved: "target moved", aim: "aimed beside the target", flying: "still flying at the end",
 };
 
 /** The angle between two directions on the ground, degrees. */
@@ -12,7 +12,7 @@ function angleBetween(a, b) {
   return Math.abs(((((turn * 180) / Math.PI) % 360) + 540) % 360 - 180);
 }
 
-/** Whom a shot was meant for: whom it seeks, else the enemy nearest to its way; -1 for nobody. */
+/** The target of a shot: its lock, else the enemy nearest to its path; -1 without one. */
 function targetOf(battle, flight, m) {
   if (flight.lock >= 0) return flight.lock;
   const from = battle.waypoint(flight.first), way = sub(battle.waypoint(flight.first + Math.min(1, flight.points - 1)), from), { side } = battle.mechs[flight.shooter];
@@ -25,7 +25,7 @@ function targetOf(battle, flight, m) {
 function judgeShot(battle, flight, struck) {
   const launch = battle.tickEnd(flight.launch), end = battle.tickEnd(flight.end), m = battle.momentAt(launch), target = targetOf(battle, flight, m);
   const hit = struck.has(`${flight.end} ${flight.shooter} ${flight.weapon}`) || flight.met === MET.MECH;
-  if (target < 0) return { flight, target, hit, why: hit ? "" : flight.met === MET.AMS ? "down" : flight.met === MET.BATTLE_END ? "flying" : "nobody" };
+  if (target < 0) return { flight, target, hit, why: hit ? "" : flight.met === MET.AMS ? "down" : flight.met === MET.BATTLE_END ? "flying" : "unguided" };
   const own = battle.pose(flight.shooter, launch), then = battle.pose(target, launch).pos, now = battle.pose(target, end).pos, spec = battle.weapon(flight.weapon);
   const offset = sub(then, own.pos), far = norm(offset), bearing = angleBetween(offset, [Math.cos(own.yaw), Math.sin(own.yaw)]);
   const moved = norm(sub(now, then)), line = battle.linesOf(flight.shooter, m).includes(target), stopped = flight.met === MET.VOXEL || flight.met === MET.FLOOR;
@@ -75,10 +75,10 @@ function studyShots(battle, on) {
     line.addEventListener("keydown", (event) => event.key === "Enter" && choose());
     return Object.assign(line, { choose });
   });
-  if (!rows.length) return [make("p", "", "No shot flew: beams are fired at whom they hit.")];
-  const table = plainTable([["weapon"], ["shots"], ["missed"], ["why", "the first that holds: range, arc, line, target moved, aim"]], []);
+  if (!rows.length) return [make("p", "", "No projectiles: only beams that hit were recorded.")];
+  const table = plainTable([["weapon"], ["shots"], ["missed"], ["why", "first cause that applies: range, arc, line, target moved, aim"]], []);
   table.querySelector("tbody").append(...body);
   table.className = "picks";
   body[0].choose();
-  return [table, make("p", "summary", "Shots that flew; beams are fired only at whom they hit. A weapon that seeks nobody was meant for the enemy nearest to its way. Press a weapon for its shots, a shot to see its way."), title, list];
+  return [table, make("p", "summary", "Projectiles only; beams are recorded only if they hit. The target of an unguided shot is the enemy nearest to its path. Click a weapon to list its shots, and a shot to show its path."), title, list];
 }

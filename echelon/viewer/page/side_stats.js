@@ -1,4 +1,4 @@
-// Flanks: parts of a team that left its main body, whom they met, and how that ended.
+// Flanks: parts of a team that left its main body, the enemies they met, and the outcome.
 
 /** How far apart mechs stand that are not together, as a share of the longer side of the map. */
 const APART_SHARE = 0.2;
@@ -64,11 +64,11 @@ function tellFlank(battle, { side, who, from, to }) {
   };
 }
 
-/** A flank in words: who left, whom they met and when, beside when the others fought, and how it ended. */
+/** Describe a flank: its mechs, the enemies they met, the delay to the fight of the others, and the outcome. */
 function flankParts(battle, { who, from, to, ended, met, enemies, dealt, taken, lost, others }) {
   const list = (mechs) => mechs.flatMap((n, i) => [i ? ", " : "", { n }]);
-  const parts = [...list(who), from ? " left the others" : " began apart"];
-  if (met === undefined) parts.push(", met nobody");
+  const parts = [...list(who), from ? " left its team" : " started apart"];
+  if (met === undefined) parts.push(", met no enemy");
   else {
     const early = others === undefined ? "; the others did not fight" : others - met >= 0.5 ? `, ${(others - met).toFixed(1)} s before the others fought` : met - others >= 0.5 ? `, ${(met - others).toFixed(1)} s after the others fought` : ", as the others fought";
     parts.push(` and met `, ...list(enemies), ` at ${clockText(met)}${early}: ${who.length} against ${enemies.length}, dealt ${dealt.toFixed(0)}, took ${taken.toFixed(0)}`);
@@ -80,6 +80,6 @@ function flankParts(battle, { who, from, to, ended, met, enemies, dealt, taken, 
 function studyFlanks(battle, on) {
   const flanks = flanksOf(battle), apart = (APART_SHARE * Math.max(...battle.size.slice(0, 2))).toFixed(0);
   const rows = flanks.map((flank) => visitRow(battle, { t: flank.met ?? flank.from, kind: "flank", who: flank.who }, flankParts(battle, flank), on.visit));
-  const note = make("p", "summary", `Apart: ${FLANK_S} s or longer, ${apart} vox or farther from everybody of the largest group of the team.`);
-  return [rows.length ? make("ol", "plain", ...rows) : make("p", "", "Nobody left the others."), note];
+  const note = make("p", "summary", `Apart: for at least ${FLANK_S} s, at least ${apart} vox from every mech of the team's largest group.`);
+  return [rows.length ? make("ol", "plain", ...rows) : make("p", "", "No mech left its team."), note];
 }

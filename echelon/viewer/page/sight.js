@@ -77,6 +77,6 @@ function studySeen(battle, on) {
     button.addEventListener("click", () => on.fog(side));
     return button;
   });
-  const note = make("p", "summary", `Ground within ${battle.common.sight_range_vox.toFixed(0)} vox that no wall hides from the middle of a hull, a look a second; clouds are not counted.`);
+  const note = make("p", "summary", `Ground within ${battle.common.sight_range_vox.toFixed(0)} vox without a wall between it and the middle of a hull, sampled once a second; clouds are ignored.`);
   return [...charts.map(({ element }) => element), plainTable([["team"], ["in sight, mean"], ["seen in all"]], rows), note, make("p", "row", ...buttons)];
 }

@@ -138,7 +138,7 @@ class Viewer {
     this.refresh();
   }
 
-  /** Go to shortly before an event, look at whom it is about, and select the first of them. */
+  /** Seek to shortly before an event, move the camera to its mechs, and select the first one. */
   visit(event) {
     const t = Math.max(event.t - (event.kind === "shutdown" ? 0 : LEAD_S), 0);
     if (event.who.length) this.state.selected = event.who[0];

@@ -43,7 +43,7 @@ function wire(viewer) {
   $("keys").append(...keyRows());
   listenToKeys(viewer);
   wireScene(viewer);
-  $("scene").addEventListener("webglcontextlost", () => giveUp("The graphics processor dropped the picture. Load the page again."));
+  $("scene").addEventListener("webglcontextlost", () => giveUp("The GPU reset the drawing context. Reload the page."));
 }
 
 function wireScene(viewer) {

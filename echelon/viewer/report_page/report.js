@@ -202,7 +202,7 @@
     return able.length > 0;
   }
 
-  /** What several runs are told of, a table each. */
+  /** Tables that compare several runs. */
   function compared() {
     const tables = report.tables ?? [];
     at("#compared").hidden = tables.length === 0;
