@@ -24,10 +24,10 @@ from torch import Tensor
 
 from echelon.agents.team_policy import (
     TeamPolicy,
+    add_masks,
     draws_actions,
     graph_key_of,
     memory_spec_of,
-    reads_action_mask,
 )
 from echelon.env.arguments import real_action
 from echelon.env.leaves import Shown
@@ -102,7 +102,7 @@ class TeamObservation(NamedTuple):
     noise: Tensor | None
     """`[R, A, D]` standard normal samples from the seed of each battle; None if no policy samples actions."""
     action_mask: Tensor | None = None
-    """`[R, A, 64]` bool, the discrete actions available to each mech; None if no policy reads it."""
+    """`[R, A, 64 + S]` bool, the index actions available to each mech; None if no policy reads them."""
 
     @staticmethod
     def from_groups(
@@ -275,8 +275,8 @@ class SeatedPolicy(Decider):
         observed = observation if self.is_pool else observation.of(self.decided, self.mechs)
         normals = observed.noise if draws_actions(self.policy) else None
         team = team_input(observed.streams, observed.mask, observed.telemetry, self.memory.copy(), normals)
-        if observed.action_mask is not None and reads_action_mask(self.policy):
-            team.set("action_mask", observed.action_mask)
+        if observed.action_mask is not None:
+            add_masks(team, self.policy, observed.action_mask)
         output = self.call(team)
         width = self.width if observed.noise is None else observed.noise.shape[-1]
         action = check_action(self.policy, self.who, output, (len(self.decided), self.mechs, width))

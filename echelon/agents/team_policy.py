@@ -10,7 +10,8 @@ tensors changed in place; then a CUDA graph may repeat the decisions. If it is m
 
 A policy with a true attribute `draws_actions` samples its actions with `noise [B, A, D]`, if present: standard normal
 numbers derived from the battle's seed, so a seed determines the battle. A policy with a true attribute
-`reads_action_mask` receives `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations.
+`reads_action_mask` receives `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations; one with a
+true attribute `reads_factor_mask` receives `factor_mask [B, A, S]`, the masks of the options of all factors.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.data import Composite
 
+from echelon.env.discrete import ACTIONS
 from echelon.runtime.errors import ConfigError, require
 
 
@@ -85,6 +87,23 @@ def draws_actions(policy: TeamPolicy) -> bool:
 def reads_action_mask(policy: TeamPolicy) -> bool:
     """Return whether a policy reads the mask of discrete actions."""
     return bool(getattr(policy, "reads_action_mask", False))
+
+
+def reads_factor_mask(policy: TeamPolicy) -> bool:
+    """Return whether a policy reads the masks of the factors of multi-discrete actions."""
+    return bool(getattr(policy, "reads_factor_mask", False))
+
+
+def add_masks(team: TensorDictBase, policy: TeamPolicy, masks: Tensor) -> None:
+    """Add the masks that a policy reads to its input.
+
+    Args:
+        masks: `[B, A, 64 + S]` bool: composite actions, then the options of all factors.
+    """
+    if reads_action_mask(policy):
+        team.set("action_mask", masks[..., : len(ACTIONS)])
+    if reads_factor_mask(policy):
+        team.set("factor_mask", masks[..., len(ACTIONS) :])
 
 
 def is_pure(policy: TeamPolicy) -> bool:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torchrl.data import Composite
 
 from echelon.agents.runner import check_decided, first_memory, team_input
-from echelon.agents.team_policy import TeamPolicy, draws_actions, reads_action_mask
-from echelon.env.discrete import ACTIONS
+from echelon.agents.team_policy import TeamPolicy, add_masks, draws_actions
+from echelon.env.discrete import ACTIONS, FactorTable
 from echelon.env.observation.layout import action_width
 from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
@@ -77,8 +77,8 @@ def blank_team(
     normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), dtype=torch.float32, device=device)
     streams = dict(observation["blue", "observation"].items())
     team = team_input(streams, mask, observation["telemetry"], memory, normals if draws_actions(policy) else None)
-    if reads_action_mask(policy):
-        team.set("action_mask", mask[..., None].expand(*mask.shape, len(ACTIONS)))
+    options = len(ACTIONS) + FactorTable(env.comm_dim, device).count
+    add_masks(team, policy, mask[..., None].expand(*mask.shape, options))
     return team
 
 

@@ -25,7 +25,7 @@ from echelon.agents.env_teams import pad_mechs
 from echelon.agents.runner import SharedTeam, TeamObservation, TeamSeat, action_noise
 from echelon.agents.seating import RunnerMaker, check_policy, keeps_memory
 from echelon.agents.stacked import SLOTS, StackedPolicies, is_stackable
-from echelon.agents.team_policy import TeamPolicy, reads_action_mask
+from echelon.agents.team_policy import TeamPolicy, reads_action_mask, reads_factor_mask
 from echelon.arena.config import COMPUTE, ArenaConfig, check_settings
 from echelon.arena.pack_commanders import PackCommanders
 from echelon.arena.until_done import run_until_done
@@ -33,7 +33,7 @@ from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
 from echelon.env.arguments import one_seed
 from echelon.env.blocks import one_thread
-from echelon.env.discrete import ActionMasks
+from echelon.env.discrete import COMPOSITES, ActionMasks, factors
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend
@@ -260,7 +260,9 @@ class MatchBatch:
         for name, policy in policies.items():
             check_policy(name, policy, self.env)
         alone = [policy for policy in policies.values() if not is_stackable(policy)]
-        self.action_masks = ActionMasks(self.env.sim_model) if any(map(reads_action_mask, alone)) else None
+        any_reads = any(reads_action_mask(policy) or reads_factor_mask(policy) for policy in alone)
+        masked = (COMPOSITES, *factors(self.env.config.comm_dim))
+        self.action_masks = ActionMasks(self.env.sim_model, masked) if any_reads else None
         self.pack_commanders = PackCommanders.of(policies, slots, count)
         self.threads = torch.get_num_threads()
         self.runner = arena.deciders.runner(policies, slots, self.sizes, count)

@@ -14,19 +14,19 @@ from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.transforms import TensorDictPrimer
 
 from echelon.agents.team_policy import TeamPolicy, is_policy, memory_spec_of
-from echelon.env.discrete import action_table
+from echelon.env.discrete import FactorTable, action_table
 from echelon.env.observation.layout import STREAMS
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.build import MechView
-from echelon.views.group_form import GroupForm
+from echelon.views.group_form import ActionForm, GroupForm
 from echelon.views.transforms import FlatObservation
 from echelon.views.view import View
 
 Key = tuple[str, ...]
 VIEW, CARRIED, BEGUN = "view", "carried", "begun"
 """Parts of the memory: the view's `memory`, the recurrent states of TorchRL modules, and whether the battle started."""
-MASK = "action_mask"
+MASK, FACTOR_MASK = "action_mask", "factor_mask"
 MECHS = "mechs"
 """Name of the group if a policy's keys contain none."""
 
@@ -43,10 +43,6 @@ class ViewForm:
     groups: Mapping[str, GroupForm]
     is_grouped: bool = True
     dtype: torch.dtype = torch.float32
-
-    @property
-    def has_mask(self) -> bool:
-        return any(form.is_discrete for form in self.groups.values())
 
     def key(self, group: str, name: str) -> Key:
         """Return the key of a group's entry."""
@@ -88,7 +84,8 @@ def form_of_keys(policy: object) -> ViewForm | None:
         return None
     memory = memory_spec_of(policy)  # type: ignore[arg-type]
     (group,) = prefix or (MECHS,)
-    return ViewForm({group: GroupForm((), not streams, (MASK,) in observed, memory)}, is_grouped=bool(prefix))
+    action: ActionForm = "discrete" if (MASK,) in observed else "continuous"
+    return ViewForm({group: GroupForm((), not streams, action, memory)}, is_grouped=bool(prefix))
 
 
 def keys_of(policy: object, name: str) -> list[Key]:
@@ -117,7 +114,8 @@ def carried_spec(policy: object) -> dict[Key, Any]:
 class ViewPolicy:
     """A team policy that wraps a policy with the keys of a view.
 
-    Discrete actions are recognised by their dtype: int64 `[B, k]` are rows of `echelon.env.discrete.ACTIONS`.
+    Index actions are recognised by their dtype: int64 `[B, k]` are rows of `echelon.env.discrete.ACTIONS`, and `[B, k,
+    F]` are options of `echelon.env.discrete.factors`. The mask of options needs the form of a view, not only keys.
 
     Args:
         policy: any callable on the view's TensorDicts, such as a TorchRL module.
@@ -127,9 +125,10 @@ class ViewPolicy:
         self, policy: Callable[[TensorDictBase], Any], form: ViewForm, config: EnvConfig, device: torch.device
     ) -> None:
         self.policy, self.form = policy, form
-        self.reads_action_mask = form.has_mask
+        actions = {group.action for group in form.groups.values()}
+        self.reads_action_mask, self.reads_factor_mask = "discrete" in actions, "multi_discrete" in actions
         self.carried = carried_spec(policy)
-        self.table = action_table(config.comm_dim, device)
+        self.table, self.factors = action_table(config.comm_dim, device), FactorTable(config.comm_dim, device)
 
     def memory_spec(self) -> Composite:
         """Return the spec of the policy's memory of one mech, and of whether its battle has started."""
@@ -157,7 +156,7 @@ class ViewPolicy:
         action = decided.get(key, None)
         require(action is not None, "what the policy wrote", f"the entry {key}", list(decided.keys()))
         if not action.is_floating_point():
-            return self.table[action]
+            return self.table[action] if action.dim() == 2 else self.factors[action]
         return action.to(torch.float32).clamp(-1, 1)
 
     def _own(self, group: str, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
@@ -167,7 +166,7 @@ class ViewPolicy:
         td = {"observation": FlatObservation.of(streams, self.form.dtype) if form.is_flat else streams}
         td["mask"] = team.get("mask")
         if form.is_discrete:
-            td[MASK] = team.get(MASK)
+            td[MASK] = team.get(MASK if form.action == "discrete" else FACTOR_MASK)
         if form.has_memory:
             td["memory"] = memory.get((VIEW, group))
         return TensorDict(td, team.batch_size, device=team.device)[:, self.form.rows(group)]

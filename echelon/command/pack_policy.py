@@ -16,7 +16,7 @@ from tensordict import TensorDictBase
 from torchrl.data import Composite
 
 from echelon.agents.names import Commander, resolve
-from echelon.agents.team_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask
+from echelon.agents.team_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask, reads_factor_mask
 from echelon.command.report import Report
 from echelon.rules.config import EnvConfig
 from echelon.rules.orders import CommandConfig
@@ -73,6 +73,7 @@ class PackPolicy:
     def __init__(self, mechs: TeamPolicy, giver: OrderGiver, command: CommandConfig | None) -> None:
         self.mechs, self.giver, self.command = mechs, giver, command
         self.draws_actions, self.reads_action_mask = draws_actions(mechs), reads_action_mask(mechs)
+        self.reads_factor_mask = reads_factor_mask(mechs)
 
     def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
         """Compute the actions of the mechs. Orders reach the mechs through the environment."""

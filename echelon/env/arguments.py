@@ -13,6 +13,7 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.env.blocks import no_grad_outside_inference_mode
+from echelon.env.discrete import FactorTable
 from echelon.env.form import BACKENDS
 from echelon.env.leaves import Shown
 from echelon.env.observation.layout import action_width
@@ -124,14 +125,33 @@ def real_action(key: Any, action: Any) -> Tensor:
     return action.to(torch.float32)
 
 
-def lookup_actions(key: Any, table: Tensor, action: Any) -> Tensor:
-    """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range."""
-    count, is_tensor = len(table), isinstance(action, Tensor)
+def index_action(key: Any, expected: str, action: Any) -> Tensor:
+    """Convert an action of any integer dtype to int64."""
+    is_tensor = isinstance(action, Tensor)
     is_integer = is_tensor and not (action.is_floating_point() or action.is_complex() or action.dtype == torch.bool)
     if not is_integer:
         actual = action.dtype if is_tensor else type(action).__name__
-        raise ConfigError(f"{key} must be int64, an index of {count} actions, got {actual}")
-    index = action.long()
+        raise ConfigError(f"{key} must be int64, {expected}, got {actual}")
+    return action.long()
+
+
+def lookup_factors(key: Any, table: FactorTable, action: Any) -> Tensor:
+    """Return the continuous actions `[..., D]` of `[..., F]`. On a GPU, torch's indexing checks the range."""
+    index = index_action(key, f"an option of each of {len(table.sizes)} factors", action)
+    try:
+        return table[index]
+    except IndexError:
+        *_, place = ((index < 0) | (index >= table.sizes)).nonzero()[0].tolist()
+        own = index[..., place]
+        lowest, highest = (int(edge) for edge in own.aminmax())
+        limit = f"0..{int(table.sizes[place]) - 1} in factor {place}"
+        raise ConfigError(f"{key} must be {limit}, got {lowest}..{highest}") from None
+
+
+def lookup_actions(key: Any, table: Tensor, action: Any) -> Tensor:
+    """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range."""
+    count = len(table)
+    index = index_action(key, f"an index of {count} actions", action)
     try:
         # Map negative indices to an invalid one, because they would count from the end.
         return table[torch.where(index < 0, count, index)]

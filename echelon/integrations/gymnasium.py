@@ -12,10 +12,9 @@ from typing import Any, Literal
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import TensorSpec
+from torchrl.data import Categorical, MultiCategorical, TensorSpec
 
 from echelon.env.arguments import FURTHER, FURTHER_OF_MECHS, check_further, one_seed
-from echelon.env.discrete import ACTIONS
 from echelon.integrations import missing, require_no_options
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import require
@@ -103,18 +102,20 @@ def make_team_vec(
     return TeamVectorEnv(view, render_mode, autoreset_mode)
 
 
-def team_spaces(observation: TensorSpec, action: torch.Size, is_discrete: bool) -> tuple[spaces.Space, spaces.Space]:
-    """Return observation and action space of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete [A]`.
+def team_spaces(observation: TensorSpec, action: TensorSpec) -> tuple[spaces.Space, spaces.Space]:
+    """Return observation and action space of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete`.
 
     Args:
         observation: spec of the mechs' observations, `[A, F]`.
-        action: shape of their actions, `[A, D]` or `[A]`.
+        action: spec of their actions, `[A, D]`, `[A]` or, with factors, `[A, F]`.
     """
     space: Any = space_of(observation)
     flat = spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
-    if is_discrete:
-        return flat, spaces.MultiDiscrete([len(ACTIONS)] * action.numel())
-    return flat, spaces.Box(-1.0, 1.0, (action.numel(),), np.float32)
+    if isinstance(action, MultiCategorical):
+        return flat, spaces.MultiDiscrete(action.nvec.cpu().numpy().ravel())
+    if isinstance(action, Categorical):
+        return flat, spaces.MultiDiscrete([action.n] * action.shape.numel())
+    return flat, spaces.Box(-1.0, 1.0, (action.shape.numel(),), np.float32)
 
 
 class TeamVectorEnv(MechVectorEnv):
@@ -129,9 +130,7 @@ class TeamVectorEnv(MechVectorEnv):
 
     def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
         view = self.view
-        return team_spaces(
-            view.observation_spec[0]["observation"], view.full_action_spec["action"].shape[1:], view.is_discrete
-        )
+        return team_spaces(view.observation_spec[0]["observation"], view.full_action_spec[0]["action"])
 
     def _of_mechs(self, values: Tensor | TensorDictBase) -> Any:
         return values
@@ -153,15 +152,16 @@ class TeamEnv(Rendered, gymnasium.Env):
     """One battle for a single agent that commands a team of A mechs against an opponent.
 
     The observation contains those of its mechs, one after another, `Box [A * F]`. The action is that of all mechs,
-    `Box [A * D]` in [-1, 1] or `MultiDiscrete [A]` of 64 actions each, and the reward is the mean of theirs. With one
-    mech per team (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel. Infos are `alive [A]`, `bad_actions
-    [A]` (how many non-finite numbers were in a mech's actions in this battle, each replaced by 0), `action_mask [A,
-    64]` int8 with discrete actions and, for the end of a battle, `winner` (-1 before it) and `won`.
+    `Box [A * D]` in [-1, 1], `MultiDiscrete [A]` of 64 actions each or `MultiDiscrete [A * F]` of F factors, and the
+    reward is the mean of theirs. With one mech per team (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel.
+    Infos are `alive [A]`, `bad_actions [A]` (how many non-finite numbers were in a mech's actions in this battle, each
+    replaced by 0), `action_mask [A, S]` int8 of index actions and, for the end of a battle, `winner` (-1 before it)
+    and `won`.
 
     Args:
         config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, which fit into an `EnvSpec`.
         opponent, side: see `echelon.versus`.
-        action: `continuous` or `discrete`.
+        action: `continuous`, `discrete` or `multi_discrete`.
         seed: seed of the first battle, if `reset` receives none.
         device: device of the simulation; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
@@ -195,8 +195,9 @@ class TeamEnv(Rendered, gymnasium.Env):
         self.metadata = {**self.metadata, "render_fps": render_fps(config)}
         self._action_shape = self.view.full_action_spec["agents", "action"].shape
         observation = self.view.observation_spec[0]["agents"]["observation"]
-        spaces_of_team = team_spaces(observation, self._action_shape[1:], self.view.is_discrete)
-        self.observation_space, self.action_space = spaces_of_team
+        self.observation_space, self.action_space = team_spaces(
+            observation, self.view.full_action_spec[0]["agents"]["action"]
+        )
         self._is_over = True
 
     def reset(

@@ -64,9 +64,10 @@ def parallel_env(
             `echelon.versus`, for agents `agent_0` and so on.
         side: team of the agents, if there is an opponent.
         observation: `flat`, a `Box [F]`, or `structured`, a `Dict` of streams.
-        action: `continuous`, a `Box [D]` in [-1, 1]; or `discrete`, a `Discrete(64)`.
-        masks: place of the `action_mask [64]` int8 of discrete actions: in an `observation`, a `Dict` of `observation`
-            and `action_mask`, or in the `infos`, as AgileRL expects it.
+        action: `continuous`, a `Box [D]` in [-1, 1]; `discrete`, a `Discrete(64)`; or `multi_discrete`, a
+            `MultiDiscrete [F]`.
+        masks: place of the `action_mask [S]` int8 of index actions, with S = 64 or the options of all factors: in an
+            `observation`, a `Dict` of `observation` and `action_mask`, or in the `infos`, as AgileRL expects it.
         seed: seed of the first battle, if `reset` receives none; by default a different one each time.
         device: device of the simulation; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
@@ -166,7 +167,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         return observations, rewards, terminated, truncated, infos
 
     def _action(self, actions: Mapping[str, Any]) -> Tensor:
-        """Return the agents' actions `[1, n, D]` or `[1, n]`, with zeros for agents that are gone."""
+        """Return the agents' actions `[1, n, D]`, `[1, n]` or `[1, n, F]`, with zeros for agents that are gone."""
         require(len(self.agents) > 0, "step", "after reset, in a running battle", "the battle is over")
         names = sorted(map(str, actions))
         is_complete = set(self.agents) <= set(names) <= set(self.possible_agents)

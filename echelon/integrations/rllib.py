@@ -33,7 +33,8 @@ class BattleEnv(MultiAgentEnv):
     `terminated` and leaves the battle; with `stays`, the default, it receives its team's rewards until the battle ends.
 
     With `action="discrete"` an observation is a `Dict` of `observations` and `action_mask [64]`, for
-    `ActionMaskingTorchRLModule` of RLlib's examples. Infos are those of `parallel_env`: `alive`, `winner`, `won`.
+    `ActionMaskingTorchRLModule` of RLlib's examples; with `multi_discrete` the mask has the options of all factors.
+    Infos are those of `parallel_env`: `alive`, `winner`, `won`.
 
     Args:
         config: RLlib's `env_config`: the arguments of `echelon.integrations.pettingzoo.parallel_env` by name. Without

@@ -32,7 +32,7 @@ class MechVecEnv(VecEnv):
 
     Infos of an environment are `alive` and `bad_actions`, as in `MechVectorEnv`. At the end of a battle they also have
     `terminal_observation`, `TimeLimit.truncated` and the `outcome` of `EchelonEnv` by name, such as `won`. With
-    discrete actions `env_method("action_masks")` returns the masks for `sb3_contrib.MaskablePPO`.
+    index actions `env_method("action_masks")` returns the masks for `sb3_contrib.MaskablePPO`.
     """
 
     def __init__(self, envs: MechVectorEnv) -> None:

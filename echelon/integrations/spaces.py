@@ -9,13 +9,13 @@ import torch
 from gymnasium import spaces
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.data import Bounded, Categorical, Composite, TensorSpec
+from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, TensorSpec
 
 from echelon.views.view import View
 
 
 def space_of(spec: TensorSpec) -> spaces.Space:
-    """Convert a spec without batch to a space: a `Box`, a `Discrete`, or a `Dict` of spaces.
+    """Convert a spec without batch to a space: a `Box`, a `Discrete`, a `MultiDiscrete`, or a `Dict` of spaces.
 
     Flags become a `Box` of 0 and 1, int8, like PettingZoo's action masks.
     """
@@ -23,6 +23,8 @@ def space_of(spec: TensorSpec) -> spaces.Space:
         return spaces.Dict({name: space_of(spec[name]) for name in spec.keys()})
     if isinstance(spec, Categorical) and spec.dtype == torch.bool:
         return spaces.Box(0, 1, tuple(spec.shape), np.int8)
+    if isinstance(spec, MultiCategorical):
+        return spaces.MultiDiscrete(spec.nvec.cpu().numpy())
     if isinstance(spec, Categorical):
         return spaces.Discrete(spec.n)
     if isinstance(spec, Bounded):

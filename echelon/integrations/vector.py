@@ -33,7 +33,7 @@ class MechVectorEnv(VectorEnv):
 
     Environment `b * n + i` is mech i of battle b. All mechs of a battle end with it, including dead ones. Infos of
     every step are `alive`, `bad_actions` (how many non-finite numbers were in a mech's actions in this battle, each
-    replaced by 0) and, with discrete actions, `action_mask [num_envs, 64]` int8. The `autoreset_mode` determines how an
+    replaced by 0) and, with index actions, `action_mask [num_envs, S]` int8. The `autoreset_mode` determines how an
     ended battle restarts:
 
     - `SAME_STEP`: in the step that ends it. The observation is then that of the next battle, and `infos` has

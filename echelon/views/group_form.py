@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import torch
 from torch import Tensor
 from torchrl.data import Categorical, Composite
 
-from echelon.env.discrete import ACTIONS
+from echelon.env.discrete import ACTIONS, factors_of
 from echelon.env.env import EchelonEnv
+from echelon.env.factor_spec import FactorSpec
 from echelon.env.observation.layout import EGO, bounds
 from echelon.env.specs import Specs
 from echelon.runtime.errors import require
@@ -21,7 +22,7 @@ T = TypeVar("T")
 PerGroup: TypeAlias = T | Mapping[str, T]
 """One value for all groups, or a mapping from group name to value."""
 ObservationForm = Literal["flat", "structured"]
-ActionForm = Literal["continuous", "discrete"]
+ActionForm = Literal["continuous", "discrete", "multi_discrete"]
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 """Dtypes of flat observations and of the global state."""
 
@@ -34,8 +35,8 @@ class GroupForm:
     """Indices of its mechs among all commanded mechs, `[k]`."""
     is_flat: bool
     """True if an observation is one vector per mech, False for streams by name."""
-    is_discrete: bool
-    """True if actions are indices with a mask, False for vectors."""
+    action: ActionForm
+    """Form of its actions."""
     memory: Composite
     """Spec of one mech's policy memory, with float leaves; empty for none."""
 
@@ -44,6 +45,11 @@ class GroupForm:
         first, last = self.rows[0], self.rows[-1]
         is_run = self.rows == tuple(range(first, last + 1))
         return slice(first, last + 1) if is_run else torch.tensor(self.rows, device=device)
+
+    @property
+    def is_discrete(self) -> bool:
+        """True if actions are indices with a mask, False for vectors."""
+        return self.action != "continuous"
 
     @property
     def has_memory(self) -> bool:
@@ -68,13 +74,14 @@ def group_forms(
         return value is None or isinstance(value, Composite)
 
     observations = by_group("observation", observation, groups, one_of("flat", "structured"), "flat or structured")
-    actions = by_group("action", action, groups, one_of("continuous", "discrete"), "continuous or discrete")
+    known = get_args(ActionForm)
+    actions = by_group("action", action, groups, one_of(*known), f"{', '.join(known[:-1])} or {known[-1]}")
     memories = by_group("memory", memory, groups, is_memory, "a Composite of float leaves")
     return {
         group: GroupForm(
             rows=tuple(names.index(name) for name in mechs),
             is_flat=observations[group] == "flat",
-            is_discrete=actions[group] == "discrete",
+            action=actions[group],
             memory=memories[group] or no_memory,
         )
         for group, mechs in groups.items()
@@ -137,8 +144,9 @@ class ViewSpecs:
         for group, form in self.forms.items():
             if form.is_flat:
                 observation[group, "observation"] = flat_spec(observation[group, "observation"], self.dtype)
-            if form.is_discrete:
-                observation[group, "action_mask"] = specs.flags(len(form.rows), len(ACTIONS))
+            if form.action != "continuous":
+                options = sum(len(factor.options) for factor in factors_of(form.action, env.config.comm_dim))
+                observation[group, "action_mask"] = specs.flags(len(form.rows), options)
             if form.has_memory:
                 shape = (env.num_envs, len(form.rows))
                 observation[group, "memory"] = form.memory.expand(shape).to(env.device)
@@ -150,10 +158,13 @@ class ViewSpecs:
         return observation
 
     def action(self) -> Composite:
-        """Return the spec of `(group, "action")`: `[B, k, D]` in [-1, 1], or `[B, k]` int64."""
+        """Return the spec of `(group, "action")`: `[B, k, D]` in [-1, 1], `[B, k]` int64 or `[B, k, F]` int64."""
         action, env = self.specs.action(), self.env
         for group, form in self.forms.items():
-            if form.is_discrete:
-                shape = (env.num_envs, len(form.rows))
+            shape = (env.num_envs, len(form.rows))
+            if form.action == "discrete":
                 action[group, "action"] = Categorical(len(ACTIONS), shape, env.device, torch.int64)
+            elif form.action == "multi_discrete":
+                sizes = [len(factor.options) for factor in factors_of(form.action, env.config.comm_dim)]
+                action[group, "action"] = FactorSpec(sizes, torch.Size((*shape, len(sizes))), env.device)
         return action

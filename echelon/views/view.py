@@ -13,9 +13,9 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.agents.team_policy import TeamPolicy, is_policy
-from echelon.env.arguments import lookup_actions, real_action
+from echelon.env.arguments import lookup_actions, lookup_factors, real_action
 from echelon.env.battle_states import BATTLES, check_battles, check_entries, check_sides
-from echelon.env.discrete import ActionMasks, action_table
+from echelon.env.discrete import ActionMasks, FactorTable, action_table, factors_of
 from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo, deprecated_observed
 from echelon.env.observation.layout import GROUPS, STREAMS
@@ -37,10 +37,11 @@ class View(EnvInfo, PartialEnv):
 
     The batch is `[B]`. Each group has, for its k mechs:
 
-    - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1], or `[B, k]` int64, an index into
-      `echelon.env.discrete.ACTIONS`;
+    - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1]; or `[B, k]` int64, an index into
+      `echelon.env.discrete.ACTIONS`; or `[B, k, F]` int64, an option of each of `echelon.env.discrete.factors`;
     - out: `(group, "observation")`: `[B, k, F]` of `dtype`, or the streams in float32, `(group, "mask") [B, k]` bool
-      (alive), `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]`, `(group, "memory", ...)`;
+      (alive), `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]` (with factors: the masks of
+      their options, one after another), `(group, "memory", ...)`;
     - at the root `telemetry [B, 16, 16]`, `is_init`, `done`, `terminated`, `truncated` `[B, 1]`, on request
       `state [B, S]`, and the `outcome` of `EchelonEnv`, with `won [B, 1]` if there is an opponent.
 
@@ -52,7 +53,7 @@ class View(EnvInfo, PartialEnv):
         opponent: policy of the other team; None if the user commands all mechs.
         group_map: the commanded mechs in groups.
         observation: `flat` for one vector per mech (see `FlatObservation`), or `structured` for streams by name.
-        action: `continuous` or `discrete`.
+        action: `continuous`, `discrete` or `multi_discrete`.
         state: whether there is a global `state`: the ego streams of all mechs, the user's team first.
         memory: memory spec of the user's policies, as in `EchelonEnv`.
         dtype: dtype of flat observations and of the `state`: `torch.float32`, `torch.bfloat16` or `torch.float16`.
@@ -107,9 +108,12 @@ class View(EnvInfo, PartialEnv):
         self._place = None if is_ordered else torch.tensor(order, device="cpu").argsort().to(self.device)
         """`[n]` int64: index of each commanded mech among the mechs of all groups; None if the order is the same."""
         self._index = {group: form.index(self.device) for group, form in self.forms.items()}
-        any_discrete = any(form.is_discrete for form in self.forms.values())
-        self._masks = ActionMasks(self.env.sim_model) if any_discrete else None
-        self._table = action_table(self.config.comm_dim, self.device)
+        comm_dim, forms = self.config.comm_dim, {form.action for form in self.forms.values()}
+        self._masks = {
+            form: ActionMasks(self.env.sim_model, factors_of(form, comm_dim)) for form in forms if form != "continuous"
+        }
+        self._table = action_table(comm_dim, self.device)
+        self._factors = FactorTable(comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
         own_size, other_size = self._team_sizes()
         inside = {"opponent": self.opponent, "partner": self.partner}
@@ -272,7 +276,7 @@ class View(EnvInfo, PartialEnv):
             self.opponent,
             self.group_map,
             {group: "flat" if form.is_flat else "structured" for group, form in forms.items()},
-            {group: "discrete" if form.is_discrete else "continuous" for group, form in forms.items()},
+            {group: form.action for group, form in forms.items()},
             self.has_state,
             {group: form.memory.clone() for group, form in forms.items()},
             self.observation_dtype,
@@ -385,7 +389,12 @@ class View(EnvInfo, PartialEnv):
             expected = self.full_action_spec[key].shape
             if action.shape != expected:
                 raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
-            action = lookup_actions(key, self._table, action) if form.is_discrete else real_action(key, action)
+            if form.action == "discrete":
+                action = lookup_actions(key, self._table, action)
+            elif form.action == "multi_discrete":
+                action = lookup_factors(key, self._factors, action)
+            else:
+                action = real_action(key, action)
             by_group.append(action.view(self.num_envs, width, action.shape[-1]))
         actions = by_group[0] if len(by_group) == 1 else torch.cat(by_group, 1)
         if self._place is not None:
@@ -401,14 +410,16 @@ class View(EnvInfo, PartialEnv):
         flat = FlatObservation.of(structured, self.observation_dtype) if self._shows_flat else None
         if self.info:
             entries["reward_terms"] = gather(*(td.get((group, "reward_terms")) for group in GROUPS))
-        if self._masks is not None:
-            masks = self._masks(self.env.state)
-            entries["action_mask"] = gather(*(masks[:, span] for span in self.env.teams.values()))
+        masks = {}
+        for action, masks_of in self._masks.items():
+            mask = masks_of(self.env.state)
+            masks[action] = gather(*(mask[:, span] for span in self.env.teams.values()))
         output = TensorDict({}, self.batch_size, device=self.device)
         for group, form in self.forms.items():
             index = self._index[group]
-            left_out = () if form.is_discrete else ("action_mask",)
-            team = {name: value[:, index] for name, value in entries.items() if name not in left_out}
+            team = {name: value[:, index] for name, value in entries.items()}
+            if form.action != "continuous":
+                team["action_mask"] = masks[form.action][:, index]
             team["observation"] = (structured if flat is None or not form.is_flat else flat)[:, index]
             if form.has_memory:
                 team["memory"] = self._group_memories[group]

@@ -24,7 +24,7 @@ from echelon.runtime.noise import battle_seeds
 
 pytestmark = pytest.mark.integrations
 matplotlib.use("Agg")
-FORMS = [{}, {"action": "discrete"}, {"observation": "structured"}, {"opponent": None}]
+FORMS = [{}, {"action": "discrete"}, {"action": "multi_discrete"}, {"observation": "structured"}, {"opponent": None}]
 ECHELON = "echelon.integrations.gymnasium:Echelon-v0"
 
 
@@ -158,11 +158,12 @@ def test_gymnasium_wrapper_counts_episodes():
     np.testing.assert_allclose(infos["episode"]["r"], total)
 
 
-def test_masks_belong_to_next_decision():
-    envs = vector(action="discrete")
+@pytest.mark.parametrize("action", ["discrete", "multi_discrete"])
+def test_masks_belong_to_next_decision(action):
+    envs = vector(action=action)
     _, infos = envs.reset(seed=1)
     for _ in range(5):
-        masks = envs.view._masks(envs.view.env.state)
+        masks = envs.view._masks[action](envs.view.env.state)
         own = envs.view.commanded.gather(*(masks[:, span] for span in envs.view.env.teams.values()))
         assert np.array_equal(infos["action_mask"], own.flatten(0, 1).numpy()) and infos["action_mask"].dtype == np.int8
         assert infos["_action_mask"].all()
@@ -308,7 +309,7 @@ def test_torchrl_gym_env_finds_id_in_process_and_spawned_worker():
 # A team as a single agent
 
 
-@pytest.mark.parametrize("action", ["continuous", "discrete"])
+@pytest.mark.parametrize("action", ["continuous", "discrete", "multi_discrete"])
 @pytest.mark.parametrize("side", ["blue", "red"])
 def test_gymnasium_env_checker_passes(side, action):
     """Warnings are errors here; the render modes are checked too."""

@@ -21,7 +21,13 @@ from echelon.runtime.errors import ConfigError
 pytestmark = pytest.mark.integrations
 matplotlib.use("Agg")
 DEATHS = ("stays", "terminates")
-FORMS = [{}, {"action": "discrete"}, {"observation": "structured"}, {"opponent": EASY, "side": "red"}]
+FORMS = [
+    {},
+    {"action": "discrete"},
+    {"action": "multi_discrete"},
+    {"observation": "structured"},
+    {"opponent": EASY, "side": "red"},
+]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)

@@ -20,7 +20,9 @@ def vector(battles=2, **how):
     return vec_env(SHORT, EASY, battles, "cpu", 1, **how)
 
 
-@pytest.mark.parametrize("form", [{}, {"action": "discrete"}, {"observation": "structured"}], ids=str)
+@pytest.mark.parametrize(
+    "form", [{}, {"action": "discrete"}, {"action": "multi_discrete"}, {"observation": "structured"}], ids=str
+)
 def test_sb3_ppo_learns_for_two_updates(form):
     """All weights of the policy change."""
     envs = VecMonitor(vector(**form))
@@ -31,6 +33,24 @@ def test_sb3_ppo_learns_for_two_updates(form):
     assert model.num_timesteps == 64 and model._n_updates == 4
     assert all(not torch.equal(before[name], weight) for name, weight in model.policy.named_parameters())
     assert [episode["l"] for episode in model.ep_info_buffer] == [4] * 16
+
+
+def test_maskable_ppo_learns_factors_and_chooses_only_available_options():
+    """All weights of the policy change; each chosen option is in the mask of its decision."""
+    from_contrib = pytest.importorskip("sb3_contrib")
+    envs = vector(action="multi_discrete")
+    model = from_contrib.MaskablePPO("MlpPolicy", envs, n_steps=8, batch_size=16, n_epochs=2, seed=0, device="cpu")
+    before = {name: weight.clone() for name, weight in model.policy.named_parameters()}
+    model.learn(2 * 8 * envs.num_envs)
+    assert model.num_timesteps == 64
+    assert all(not torch.equal(before[name], weight) for name, weight in model.policy.named_parameters())
+    seen, first = envs.reset(), np.cumsum(envs.action_space.nvec) - envs.action_space.nvec
+    for _ in range(4):
+        masks = envs.action_masks()
+        chosen, _ = model.predict(seen, action_masks=masks)
+        assert masks.shape == (4, envs.action_space.nvec.sum()) and not masks.all()
+        assert np.take_along_axis(masks, chosen + first, 1).all()
+        seen, *_ = envs.step(chosen)
 
 
 def test_end_of_battle_reports_terminal_observation():

@@ -64,7 +64,7 @@ def pickled(env):
 VIEWS = ("versus", "teams", "mechs", "both_teams")
 
 
-EVERY_WAY = itertools.product(VIEWS, ("continuous", "discrete"), ("flat", "structured"))
+EVERY_WAY = itertools.product(VIEWS, ("continuous", "discrete", "multi_discrete"), ("flat", "structured"))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,10 @@ def test_opponent_must_return_its_team_with_actions(decide, message):
         (lambda: echelon.versus(UNEQUAL), "side must be blue or red for teams of 3 and 2 mechs, got 'both'"),
         (lambda: echelon.versus(SHORT, "heuristic:best"), "scripted commander must be heuristic:trivial"),
         (lambda: view_of("versus", observation="vector"), "observation must be flat or structured, got 'vector'"),
-        (lambda: view_of("mechs", action="onehot"), "action must be continuous or discrete, got 'onehot'"),
+        (
+            lambda: view_of("mechs", action="onehot"),
+            "continuous, discrete or multi_discrete, got 'onehot'",
+        ),
         (lambda: view_of("teams", groups=("a", "a")), "groups must be two different names"),
         (lambda: view_of("versus", group_map={"a": ["agent_0"]}), "group_map must be each of agent_0, agent_1 in one"),
         (lambda: view_of("versus", group_map={"a": ["agent_0", "agent_1"], "b": []}), "group_map must be"),

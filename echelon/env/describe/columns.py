@@ -10,10 +10,10 @@ from functools import cached_property
 from types import SimpleNamespace
 
 import torch
-from torchrl.data import Composite, TensorSpec
+from torchrl.data import Composite, MultiCategorical, TensorSpec
 
 from echelon.env.describe.description import Column, Description, Kind, Leaf
-from echelon.env.discrete import ACTIONS
+from echelon.env.discrete import ACTIONS, COMPOSITES, CompositeAction, Factor, factors
 from echelon.env.observation import layout
 from echelon.env.observation.layout import COMMAND, GROUPS, Feature
 from echelon.env.observation.stream import Stream
@@ -51,9 +51,10 @@ def of_triggers(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
     return common([*users, (SWITCH.ewar,)] if emits else users)
 
 
-def of_action_mask(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
-    """Return the switches that an action with these triggers needs to be unmasked; masks ignore focus targets."""
-    return tuple(switch for switch in of_triggers(triggers, config) if switch != SWITCH.target_preference)
+def of_option(option: CompositeAction, config: EnvConfig) -> Switches:
+    """Return the switches that an option needs to be unmasked; masks of triggers ignore focus targets."""
+    own = () if option.feature is None else (option.feature,)
+    return (*own, *(switch for switch in of_triggers(option.triggers, config) if switch != SWITCH.target_preference))
 
 
 def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:
@@ -211,11 +212,12 @@ def describe_specs(
 
 def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Columns) -> Leaf:
     is_index = name == ("action",) and not spec.dtype.is_floating_point
-    trailing = () if is_index else TRAILING.get(name, ("column",))
+    is_factored = isinstance(spec, MultiCategorical)
+    trailing = () if is_index and not is_factored else TRAILING.get(name, ("column",))
     agent = "commander" if name[0] == "command" else "mech"
     leading = ("battle", agent)[: len(spec.shape) - len(trailing)]
-    index = Column("action", "index", 0, len(ACTIONS) - 1, (), "index into echelon.env.discrete.ACTIONS")
-    leaf_columns = (index,) if is_index else columns.of(name, spec.shape[-1])
+    own = columns.factors if is_factored else columns.composites
+    leaf_columns = own if is_index else columns.of(name, spec.shape[-1])
     return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), leaf_columns)
 
 
@@ -241,6 +243,8 @@ class Columns:
             return self.of_commander(name[-1], width)
         if name == ("observation",):
             return self.flat
+        if name == ("action_mask",):
+            return self.masks((COMPOSITES,) if width == len(ACTIONS) else factors(self.config.comm_dim))
         if name[0] == "observation":
             return self.streams[name[1]]
         return outcome_columns(self.config.catalog)[name[1]] if name[0] == "outcome" else self.others[name[0]]
@@ -257,6 +261,34 @@ class Columns:
             column.name.lower(): of_triggers((trigger,), self.config) for trigger, column in TRIGGER_COLUMNS.items()
         }
         return {**columns, "action": switched(columns["action"], triggers)}
+
+    @property
+    def composites(self) -> tuple[Column, ...]:
+        """The column of a discrete action."""
+        return (Column("action", "index", 0, len(ACTIONS) - 1, (), "index into echelon.env.discrete.ACTIONS"),)
+
+    @property
+    def factors(self) -> tuple[Column, ...]:
+        """Columns of a multi-discrete action."""
+        return tuple(
+            Column(factor.name, "index", 0, len(factor.options) - 1, (), ", ".join(one.name for one in factor.options))
+            for factor in factors(self.config.comm_dim)
+        )
+
+    def masks(self, of: Iterable[Factor]) -> tuple[Column, ...]:
+        """Columns of the mask of the options of some factors."""
+        return tuple(
+            Column(
+                option.name if factor is COMPOSITES else f"{factor.name}.{option.name}",
+                "flag",
+                0,
+                1,
+                of_option(option, self.config),
+                "this action is possible now",
+            )
+            for factor in of
+            for option in factor.options
+        )
 
     def of_commander(self, name: str, width: int) -> tuple[Column, ...]:
         """Return the columns of a commander's observation, reward or action."""
@@ -292,10 +324,6 @@ class Columns:
         ego = self.streams["ego"]
         return {
             "action": self.streams["action"],
-            "action_mask": tuple(
-                Column(a.name, "flag", 0, 1, of_action_mask(a.triggers, self.config), "this action is possible now")
-                for a in ACTIONS
-            ),
             "mask": (Column("alive", "flag", 0, 1, (), "alive at the time of observation"),),
             "reward": (Column("reward", "reward", meaning="sum of the terms, after mixing within the team"),),
             "reward_terms": reward_columns(self.weights),

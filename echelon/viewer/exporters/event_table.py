@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from echelon.replay.battle import POINTS, Condition, Met
+from echelon.replay.battle import POINTS, Condition, FlightEnd
 from echelon.runtime.files import write_whole
 from echelon.viewer.exporters.course import Course, decimal_text, place
 
@@ -71,7 +71,13 @@ def shots(course: Course) -> Iterator[dict[str, Any]]:
         yield {"substep": flight.start, "event": "launch", **shot, **launch}
         hit = {"target": course.name(row["victim"]), **cells("{}", flight.points[-1])}
         by = f" by {course.name(row['by'])}" if row["by"] >= 0 else ""
-        yield {"substep": flight.end, "event": "impact", **shot, **hit, "detail": Met(row["met"]).name.lower() + by}
+        yield {
+            "substep": flight.end,
+            "event": "impact",
+            **shot,
+            **hit,
+            "detail": FlightEnd(row["met"]).name.lower() + by,
+        }
 
 
 def cells(name: str, position: Any) -> dict[str, str]:

@@ -57,7 +57,7 @@ CONFIGS = st.builds(
 FORMS = st.fixed_dictionaries(
     {
         "observation": st.sampled_from(("flat", "structured")),
-        "action": st.sampled_from(("continuous", "discrete")),
+        "action": st.sampled_from(("continuous", "discrete", "multi_discrete")),
         "state": st.booleans(),
         "memory": st.sampled_from((None, Composite(h=Unbounded((2,))))),
         "info": st.booleans(),
