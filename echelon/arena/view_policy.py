@@ -44,6 +44,10 @@ class ViewForm:
     is_grouped: bool = True
     dtype: torch.dtype = torch.float32
 
+    @property
+    def has_mask(self) -> bool:
+        return any(form.is_discrete for form in self.groups.values())
+
     def key(self, group: str, name: str) -> Key:
         """Return the key of a group's entry."""
         return (group, name) if self.is_grouped else (name,)
