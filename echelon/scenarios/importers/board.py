@@ -21,6 +21,8 @@ from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, Ground, O
 HEX_VOX = 4
 """Columns along a side of a hex's square."""
 MOST_HEXES = 1 << 16
+MOST_BYTES = 1 << 23
+"""Size of a board: text takes many times its size while it is read."""
 LEVELS = 1 << 10
 TOKEN = re.compile(r'"[^"\n]*"|[^\s"]+')
 """A word, or a text in quotation marks."""
@@ -96,6 +98,7 @@ def parse(name: str, data: bytes) -> tuple[int, int, list[Hex]]:
     The numbers of hexes (0102 is column 1, row 2) say nothing to MegaMek; the file is refused if they differ from the
     order.
     """
+    expect(len(data) <= MOST_BYTES, f"{name}: bytes", f"at most {MOST_BYTES:,}", len(data))
     text = data.decode("utf-8", "replace")
     size: tuple[int, int] | None = None
     hexes: list[Hex] = []

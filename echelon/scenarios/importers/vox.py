@@ -21,6 +21,8 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, expect
 from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, REPAIR, Ground, Options
 
+MOST_CHUNKS = 1 << 17
+"""Chunks of a file."""
 MOST_NODES = 1 << 16
 """Nodes of a scene, a node counted as often as the scene shows it."""
 DEEPEST = 64
@@ -138,8 +140,10 @@ def parse(name: str, data: bytes) -> Scene:
     expect(reader.take(4) == b"MAIN", f"{name}: first chunk", "MAIN", data[8:12])
     reader.take(8)
     scene = Scene(name)
-    total = 0
+    total = chunks = 0
     while reader.at < len(data):
+        chunks += 1
+        expect(chunks <= MOST_CHUNKS, f"{name}: chunks", f"at most {MOST_CHUNKS:,}", "more")
         kind, length, children = reader.take(4), reader.number(), reader.number()
         content = Reader(f"{name}: chunk {kind!r}", reader.take(length))
         reader.take(children)

@@ -306,6 +306,7 @@ BOMBS = {
     + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }".ljust(117)
     + b"\n",
     "a.vox": vox(model((256, 256, 256), []) + b"XYZI\xff\xff\xff\x7f\0\0\0\0"),
+    "b.board": b'size 1 1\nhex 0101 0 "' + b"a:1;" * 3_000_000 + b'" ""\n',
     "a.board": board([[-500]] + [[500]] * 3000),
     "a.tmx": tmx(f"<layer name='a' width='4096' height='4096'><properties>{WALL}</properties></layer>" * 9, 4096, 4096),
     "a.tmj": b"[" * 1_000_000,

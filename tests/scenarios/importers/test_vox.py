@@ -154,6 +154,7 @@ def doubling():
         (vox(model((4, 4, 4), [])), r"scene must be of at least one visible voxel"),
         (vox(chunk("SIZE", b"\1\0\0\0" * 3), chunk("XYZI", b"\xff\xff\xff\x7f")), r"expected 8589934588 more bytes"),
         (vox(chunk("SIZE", b"\1\0\0\0" * 3), chunk("XYZI", b"\xff\xff\xff\xff")), r"expected -4 more bytes"),
+        (vox(chunk("NOTE") * 200_000), r"chunks must be at most 131,072, got 'more'"),
         (circle(), r"nodes must be at most 64 levels deep, in no circle"),
         (doubling(), r"nodes shown must be at most 65536|voxels of the scene"),
         (vox(ONE, transform(0, 9)), r"node must be one of the scene, got 9"),
