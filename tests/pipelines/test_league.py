@@ -215,7 +215,7 @@ def test_training_enters_a_league(tmp_path):
     own = ("--opponent", f"league:{league}", "--league-every", "1", "--league-seeds", "1")
     said = run(*tiny, *own, "--total-agent-steps", "640", program="train.py")
     assert said.count("in the league ") == 2
-    # Nobody there could be met yet.
+    # The league had no usable opponent yet.
     assert said.count(f"{league}: no policy in it has this architecture (--model): until then 8 of 8 battles") == 1
     entered = store.entries("candidate", "commander")
     assert len(entered) == 2 and entered[1].parent == entered[0].id and store.period == 3

@@ -17,8 +17,8 @@ Rectangle = tuple[int, int, int, int]
 def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
     """Boxes that leave exactly the given voxels on open ground.
 
-    Runs of one material above each other are sorted by their lowest voxel. Of those with the same one, all that reach
-    a height are covered by boxes up to it, so that a hill costs its contours and not their differences.
+    Runs of one material above each other are sorted by their lowest voxel. Among runs with the same
+    lowest voxel, boxes up to a height cover all runs that reach it. A hill then needs one box per contour.
 
     Args:
         name: the file, for errors.

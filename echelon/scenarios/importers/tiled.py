@@ -1,7 +1,7 @@
 """Orthogonal maps of Tiled (`.tmx`, `.tmj`): layers and tiles to columns, objects to columns, mechs and the zone.
 
-What a tile stands for is told by properties `material`, `height` and `bottom` of the tile or of its layer, or by
-`--material` for a layer or a class of tiles. Tiles without a material leave the ground as it is.
+The properties `material`, `height` and `bottom` of a tile or of its layer define its column, or `--material` for a
+layer or a class of tiles. Tiles without a material leave the ground as it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from echelon.scenarios.importers.tiled_file import (
 )
 
 WALL_VOX, FLOOR_VOX = 4, 1
-"""Height of a column of which none is told: of solid materials and foliage, and of those that mechs stand in."""
+"""Default height of a column: of solid materials and foliage, and of materials that mechs stand in."""
 FLOORS = ("dirt", "lava", "water", "debris_field")
 WALLS = ("solid", "collides", "blocked")
 """Properties of type bool that mean a wall of the default material."""
@@ -50,7 +50,7 @@ class Column(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A visible layer, of those in groups with the offsets of the groups."""
+    """A visible layer. The offsets of its groups are added."""
 
     where: str
     values: Values
@@ -85,7 +85,7 @@ class Sheet:
         return x / self.pixels[0] - self.origin[0], self.size[1] - (y / self.pixels[1] - self.origin[1])
 
     def add(self, mask: np.ndarray, column: Column) -> None:
-        """Put a column into the places of a mask `[Y, X]`, in place of what stands there, or above it."""
+        """Put a column into the places of a mask `[Y, X]`, replacing the present column, or above it."""
         if column.bottom == 0:
             self.top[:, mask] = np.array([[column.top], [column.material]])
             return
@@ -133,7 +133,7 @@ def ground_of(sheet: Sheet, layers: list[Layer]) -> Ground:
     is_empty = not heights.any() and not sheet.raised
     named = ", ".join(str(layer.values.get("name", "")) for layer in layers)[:300]
     hint = f"property material or height, or --material LAYER=solid, for one of the layers: {named}"
-    expect(not is_empty, f"{sheet.name}: tiles", f"told what they stand for by a {hint}", "none")
+    expect(not is_empty, f"{sheet.name}: tiles", f"of known material, by a {hint}", "none")
     count = int(heights.sum())
     expect(count <= MOST_VOXELS, f"{sheet.name}: voxels", f"at most {MOST_VOXELS:,}: --crop", count)
     materials = np.repeat(sheet.top[1, ::-1].reshape(-1), heights)

@@ -135,7 +135,7 @@ def test_flags_name_layers(tmp_path):
     ):
         read(tmp_path, document, options=Options("solid", {"wall": ("solid", 0)}))
     said = (
-        r"^it.tmx: tiles must be told what they stand for by a property .* one of the layers: walls, lake, got 'none'$"
+        r"^it.tmx: tiles must be of known material, by a property .* one of the layers: walls, lake, got 'none'$"
     )
     with pytest.raises(FileError, match=said):
         read(tmp_path, document)
