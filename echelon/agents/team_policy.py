@@ -5,8 +5,9 @@ A team policy maps the TensorDict of one team. It reads `("observation", stream)
 D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state for one mech; a function without state
 needs none.
 
-A policy may have a method `graph_key()`. It returns a hashable value that covers everything decisions depend on, except
-tensors changed in place; then a CUDA graph may repeat the decisions. If it is missing or returns None, none does.
+A policy may have a method `graph_key()`. It returns a hashable value of all settings that decisions depend on, without
+tensors that are modified in place. While the value stays equal, decisions are replayed as a CUDA graph. If the method is
+missing or returns None, they are not.
 
 A policy with a true attribute `draws_actions` samples its actions with `noise [B, A, D]`, if present: standard normal
 numbers derived from the battle's seed, so a seed determines the battle. A policy with a true attribute

@@ -86,7 +86,12 @@ class Access:
         for host in self.hosts:
             is_host = is_address(host) or NAME.fullmatch(host.lower()) is not None
             require(is_host, self.flag, "addresses and names, such as 0.0.0.0 or hub.example", host)
-        require(sum(map(is_address, self.hosts)) <= 1, self.flag, "one address to listen on, and names", self.hosts)
+        require(
+            sum(map(is_address, self.hosts)) <= 1,
+            self.flag,
+            "at most one address to listen on, and any number of host names",
+            self.hosts,
+        )
 
     @property
     def address(self) -> str:

@@ -174,7 +174,7 @@ class CommandersView(EnvInfo, PartialEnv):
         if orders is not None:
             silence = torch.zeros_like(orders)
             for team, side in zip(GROUPS, self.team.split(orders, silence), strict=True):
-                # With other numbers of packs or enemies the shape differs; the other team sends no orders anyway.
+                # The other team sends no orders. Its action has another shape if it has another number of packs or enemies.
                 shape = env.action_spec[COMMAND[team], "action"].shape
                 by_group[COMMAND[team]] = {
                     "action": side if side.shape == shape else torch.zeros(shape, device=self.device)

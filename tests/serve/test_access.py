@@ -77,7 +77,9 @@ def test_invalid_host_is_refused(given):
 
 
 def test_second_address_and_an_address_of_another_machine_are_refused():
-    with pytest.raises(ConfigError, match="--host must be one address to listen on, and names"):
+    with pytest.raises(
+        ConfigError, match="--host must be at most one address to listen on, and any number of host names"
+    ):
         Access(("0.0.0.0", "127.0.0.1"))
     with pytest.raises(ConfigError, match=r"--port 0 on 192\.0\.2\.7: Cannot assign requested address"):
         Access(ONE).listen(0, "--port")

@@ -144,7 +144,7 @@ class ProtocolArena:
         team = run_id
         if case.partner not in ("", run_id):
             mechs = len(self.rosters[0])
-            # The policy's places rotate with the seed, so every class is sometimes the partner's.
+            # The mechs that the policy commands rotate with the seed, so the partner sometimes commands each hull.
             own_places = tuple(sorted((number + i) % mechs for i in range(case.mine)))
             team = f"{run_id}+{case.partner}/{','.join(map(str, own_places))}"
             shared[team] = SharedTeam(run_id, case.partner, own_places)
@@ -166,7 +166,7 @@ class ProtocolArena:
         return arena
 
     def _play_piece(self, run: int, name: str, seeds: Sequence[int]) -> tuple[BattleResult, ...]:
-        """Play a set piece on some of its seeds."""
+        """Play a set piece (a short scenario that tests one skill) from the given seeds."""
         piece = find_piece(name)
         config = with_orders(piece.scenario.config, [self.runs[run].source])
         learner = self.runs[run].policy(config, self.settings.device)

@@ -254,7 +254,7 @@ def seen_in_training(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
 
 
 def met_in_training(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of everything that the training of any run contained, according to the record."""
+    """Return the maps, teams and strangers of a record that the training of any of its runs contained, by name."""
     names = []
     for run in record["runs"]:
         contacts = run["met"]

@@ -35,7 +35,7 @@ def find_emitters(scratch: Scratch, hulls: Hulls) -> None:
 
 @device_function
 def jamming(n: int, scratch: Scratch, hulls: Hulls, rules: Rules) -> Any:
-    """Loop form of `ewar.sense`, for one mech. Returns its sensor quality and the strength of its jamming."""
+    """Return the sensor quality of one mech and the jamming strength at its position; the loop form of `ewar.sense`."""
     mechs, orders = scratch.records.mechs, scratch.orders
     mech = mechs[n]
     blind = mech.hp <= ZERO or is_shut_down(mech, hulls[n])
