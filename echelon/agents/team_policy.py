@@ -6,8 +6,8 @@ D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state fo
 needs none.
 
 A policy may have a method `graph_key()`. It returns a hashable value of all settings that decisions depend on, without
-tensors that are modified in place. While the value stays equal, decisions are replayed as a CUDA graph. If the method is
-missing or returns None, they are not.
+tensors that are modified in place. While the value stays equal, decisions are replayed as a CUDA graph. If the method
+is missing or returns None, they are not.
 
 A policy with a true attribute `draws_actions` samples its actions with `noise [B, A, D]`, if present: standard normal
 numbers derived from the battle's seed, so a seed determines the battle. A policy with a true attribute

@@ -174,7 +174,7 @@ class CommandersView(EnvInfo, PartialEnv):
         if orders is not None:
             silence = torch.zeros_like(orders)
             for team, side in zip(GROUPS, self.team.split(orders, silence), strict=True):
-                # The other team sends no orders. Its action has another shape if it has another number of packs or enemies.
+                # The other team sends no orders. The shape of its action depends on its packs and enemies.
                 shape = env.action_spec[COMMAND[team], "action"].shape
                 by_group[COMMAND[team]] = {
                     "action": side if side.shape == shape else torch.zeros(shape, device=self.device)
