@@ -77,6 +77,9 @@ def played(config, battles, steps):
     return reports
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def reports():
     """100 reports of 5v5 and 100 of 10v10."""

@@ -116,6 +116,7 @@ def test_a_scenario_is_the_same_each_time_and_after_its_file(folder, tmp_path):
     assert playable_scenario(one.as_json()) == one, "the editor checks and saves it"
 
 
+@pytest.mark.long
 def test_shipped_champion_plays_on_an_imported_map(folder):
     config = echelon.import_map(folder / "hills.png", height=4).config
     config = replace(config, rules=replace(config.rules, max_episode_s=3.0))
@@ -313,6 +314,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.long
 def test_bombs_are_refused_in_one_line_and_1_gb(tmp_path):
     """In a process of its own, whose peak of memory counts what compiled libraries allocate, too."""
     for name, data in BOMBS.items():
