@@ -14,6 +14,16 @@ from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, Tens
 from echelon.views.view import View
 
 
+class Factors(spaces.MultiDiscrete):
+    """A `MultiDiscrete [F]` that also samples with an `action_mask [S]`: the options of all factors in order."""
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
+        """Return a random action among the options in `mask`: one array, or one array per factor."""
+        if isinstance(mask, np.ndarray):
+            mask = tuple(np.split(mask, np.cumsum(self.nvec)[:-1]))
+        return super().sample(mask, probability)
+
+
 def space_of(spec: TensorSpec) -> spaces.Space:
     """Convert a spec without batch to a space: a `Box`, a `Discrete`, a `MultiDiscrete`, or a `Dict` of spaces.
 
@@ -24,7 +34,7 @@ def space_of(spec: TensorSpec) -> spaces.Space:
     if isinstance(spec, Categorical) and spec.dtype == torch.bool:
         return spaces.Box(0, 1, tuple(spec.shape), np.int8)
     if isinstance(spec, MultiCategorical):
-        return spaces.MultiDiscrete(spec.nvec.cpu().numpy())
+        return Factors(spec.nvec.cpu().numpy())
     if isinstance(spec, Categorical):
         return spaces.Discrete(spec.n)
     if isinstance(spec, Bounded):

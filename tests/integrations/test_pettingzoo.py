@@ -137,6 +137,16 @@ def test_mask_excludes_unavailable_actions():
     assert masks.dtype == np.int8 and battle.observation_space("red_0").contains(seen["red_0"])
 
 
+def test_factors_are_sampled_from_the_mask():
+    battle = parallel_env(LONG, action="multi_discrete")
+    seen, _ = battle.reset(seed=1)
+    space, mask = battle.action_space("red_0"), seen["red_0"]["action_mask"]
+    assert mask.shape == (space.nvec.sum(),) and not mask.all()
+    first = np.cumsum(space.nvec) - space.nvec
+    drawn = np.stack([space.sample(mask) for _ in range(50)])
+    assert mask[drawn + first].all() and drawn.max(0)[0] == 2
+
+
 def test_info_masks_equal_observation_masks():
     """In the form that AgileRL reads, also after a reset."""
     battle, shown = (parallel_env(LONG, action="discrete", masks=place) for place in ("infos", "observation"))
