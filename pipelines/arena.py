@@ -2,9 +2,6 @@
 
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
-python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
-python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
-python pipelines/arena.py init|add|tournament|standings|… --league DIR
 
 `--help` lists all commands.
 """

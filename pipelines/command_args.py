@@ -1,15 +1,14 @@
 """Flags of the `arena.py` command that commands battles."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
-
-import tyro
 
 from echelon.arena.match import MOST_PLAYED
 from echelon.command.chat_client import ModelSettings
 from echelon.command.port import PORTS
 from echelon.pipelines.battle_args import ChosenBattle
+from echelon.pipelines.port_args import PortArgs
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.errors import require
 from echelon.runtime.limits import SEED, Limits, Settings
@@ -17,7 +16,7 @@ from echelon.serve.conversation import Clock
 
 
 @dataclass(frozen=True)
-class CommandArgs(Settings, ChosenBattle):
+class CommandArgs(Settings, ChosenBattle, PortArgs):
     """Flags of the command, and values derived from them."""
 
     blue: str = "stdio"
@@ -40,24 +39,12 @@ class CommandArgs(Settings, ChosenBattle):
     """Delay of an order to its pack, in seconds."""
     words: bool = False
     """Add a text in plain English to each report."""
-    port: Annotated[int, Limits(0, 65535)] = 0
-    """Port of the ws or human address; 0: any free port."""
-    host: tuple[str, ...] = ()
-    """Hosts for ws and human: an address to listen on instead of 127.0.0.1, such as 0.0.0.0 in a container, and names
-    by which browsers on other machines reach it. Anyone with access and the token can command."""
-    browser: bool = True
-    """Open the page of a human commander in a browser."""
     device: str = "auto"
     replay: Path | None = None
     """Record the battles, at most 16, into this file."""
     dataset: Path | None = None
     """Save the battles as training data in this file (docs/DATASETS.md): observations and actions of all mechs, and
     your orders and actions. By setting this flag you consent to it; otherwise nothing is saved."""
-
-    llm: tyro.conf.OmitArgPrefixes[ModelSettings] = field(default_factory=ModelSettings)
-    calls: Path | None = None
-    """For llm: record its calls in this file of JSON lines. A file that exists is continued: what it answers is not
-    asked again."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
