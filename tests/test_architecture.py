@@ -35,11 +35,11 @@ NO_HOST_READS = ("sim", "env", "agents", "views", "state.py")
 OUTSIDE_PLAY = (
     *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py", "env/rehearsal.py"),
     "env/measure.py",
-    "env/edited_states.py",
+    *("env/edited_states.py", "env/factor_spec.py"),
     *("sim/loops", "env/loops"),
 )
-"""Code that runs before battles, between rollouts, for a picture or a saved state, or only on a CPU, where the host is
-the device."""
+"""Code that runs before battles, between rollouts, for a picture, a saved state or random actions, or only on a CPU,
+where the host is the device."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 
 
@@ -61,8 +61,8 @@ VARY = frozenset(
     )
 )
 """Functions and methods whose results differ by processor, or by the order of additions."""
-SAFE = {"exact", "noise", "math.sqrt"}
-"""Allowed sources of these functions. `math.sqrt` is correctly rounded (IEEE 754)."""
+SAFE = {"exact", "noise", "math.sqrt", "MultiCategorical"}
+"""Allowed sources of these functions. `math.sqrt` is correctly rounded (IEEE 754); a spec draws random actions only."""
 FLAGS_MULTIPLIED = {"env/observation/sensing.py": 1}
 """Number of matrix products of zeros and ones (exact), keyed by file."""
 

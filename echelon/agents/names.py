@@ -154,7 +154,9 @@ def forms() -> str:
     """List the accepted forms of a name, as part of a sentence."""
     for provided in PROVIDERS:
         load_provider(provided)
-    registered = [form for form, _ in _RESOLVERS.values()]
+    order = [*PROVIDERS]
+    prefixes = sorted(_RESOLVERS, key=lambda prefix: order.index(prefix) if prefix in order else -1)
+    registered = [_RESOLVERS[prefix][0] for prefix in prefixes]
     tiers = ("a tier", "heuristic[:tier]")
     return ", ".join([*tiers, "a checkpoint or run folder", *registered, "or package.module:Commander"])
 

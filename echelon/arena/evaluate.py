@@ -126,6 +126,8 @@ def evaluate(
     device. A policy that samples from torch's global generator, as TorchRL's modules do, is reproducible with the same
     `batch`.
 
+    Long because each argument is described here.
+
     Args:
         policy: a name (a commander, `trained:NAME`, a checkpoint or run folder, `league:FOLDER/NAME`,
             `package.module:Commander`), a `pathlib.Path`, a TorchRL module, or any callable on TensorDicts of the view

@@ -12,7 +12,7 @@ import torch
 from echelon.arena.match import win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.command.chat_commander import read_orders, seat_of
-from echelon.command.pack_policy import MECHS, Seat, require_mechs
+from echelon.command.pack_policy import MECHS, PackSeat, require_mechs
 from echelon.command.port import CommandPort, named_over
 from echelon.command.report import DRAW, Report
 from echelon.env.arguments import one_seed, whole_within
@@ -84,7 +84,7 @@ class OrderedBattle:
         return self.port.winners[0]
 
     @property
-    def seat(self) -> Seat:
+    def seat(self) -> PackSeat:
         """Values that orders may refer to."""
         return seat_of(self.port, 0)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from echelon.agents.runner import TeamSeat
-from echelon.command.pack_policy import OrderGiver, PackName, PackPolicy, Question, Seat
+from echelon.command.pack_policy import OrderGiver, PackName, PackPolicy, PackSeat, Question
 from echelon.command.reply import order_row
 from echelon.command.report import Report, reports
 from echelon.env.env import EchelonEnv
@@ -87,10 +87,10 @@ class PackCommanders:
             td[group, "action"] = action.to(env.device)
 
 
-def team_of(env: EchelonEnv, side: int) -> Seat:
+def team_of(env: EchelonEnv, side: int) -> PackSeat:
     """Return the packs, enemies and map size for the team on a side."""
     packs = list(env.command_map.values())[side]
-    return Seat(len(packs), env.group_map[GROUPS[1 - side]], env.config.world.size[:2])
+    return PackSeat(len(packs), env.group_map[GROUPS[1 - side]], env.config.world.size[:2])
 
 
 def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:

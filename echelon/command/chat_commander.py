@@ -12,7 +12,7 @@ from typing import Any
 from echelon.command.chat_calls import Calls, facts_of
 from echelon.command.chat_client import Answer, ChatClient, ModelSettings, Prompt
 from echelon.command.chat_prompt import key_of, prompt_of, reply_schema, report_text, system_text
-from echelon.command.pack_policy import Orders, Question, Seat
+from echelon.command.pack_policy import Orders, PackSeat, Question
 from echelon.command.port import CommandPort
 from echelon.command.reply import order_row, read_reply
 from echelon.env.observation.layout import GROUPS
@@ -194,7 +194,7 @@ class ChatCommander:
             self._client = None
 
 
-def read_orders(text: str, seat: Seat) -> tuple[Orders, list[str]]:
+def read_orders(text: str, seat: PackSeat) -> tuple[Orders, list[str]]:
     """Return the valid orders of a reply, and one error line for each refused order.
 
     Raises:
@@ -212,10 +212,10 @@ def read_orders(text: str, seat: Seat) -> tuple[Orders, list[str]]:
     return accepted, refused
 
 
-def seat_of(port: CommandPort, battle: int) -> Seat:
+def seat_of(port: CommandPort, battle: int) -> PackSeat:
     """Return the packs, enemies and map size that orders in a port's battle may refer to."""
     env, enemy = port.view.env, GROUPS[0] if port.is_red[battle] else GROUPS[1]
-    return Seat(port.num_packs, env.group_map[enemy], port.view.config.world.size[:2])
+    return PackSeat(port.num_packs, env.group_map[enemy], port.view.config.world.size[:2])
 
 
 def command_battles(port: CommandPort, commander: ChatCommander) -> None:

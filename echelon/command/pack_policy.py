@@ -28,7 +28,7 @@ Orders = list[dict[str, Any]]
 """Orders to the packs of one battle, in the format of `echelon.command.reply.order_row` without `battle`."""
 
 
-class Seat(NamedTuple):
+class PackSeat(NamedTuple):
     """Values that orders in a battle may refer to."""
 
     packs: int
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     key: Hashable
     """Identifies the battle and the side across decisions."""
     report: Report
-    seat: Seat
+    seat: PackSeat
 
 
 class OrderGiver(Protocol):

@@ -141,7 +141,8 @@ def lookup_factors(key: Any, table: FactorTable, action: Any) -> Tensor:
     try:
         return table[index]
     except IndexError:
-        *_, place = ((index < 0) | (index >= table.sizes)).nonzero()[0].tolist()
+        is_outside = ((index < 0) | (index >= table.sizes)).reshape(-1, len(table.sizes)).any(0)
+        place = int(is_outside.int().argmax())
         own = index[..., place]
         lowest, highest = (int(edge) for edge in own.aminmax())
         limit = f"0..{int(table.sizes[place]) - 1} in factor {place}"

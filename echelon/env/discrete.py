@@ -112,7 +112,7 @@ def factors(comm_dim: int) -> tuple[Factor, ...]:
                 CompositeAction(
                     Act(column).name.lower().removeprefix("sort_"),
                     {column: 1.0},
-                    feature=None if column == Act.SORT_CLOSEST else "observation_control",
+                    feature=None if column == int(Act.SORT_CLOSEST) else "observation_control",
                 )
                 for column in range(Act.SORT_CLOSEST, Act.HOSTILE_ONLY)
             ),

@@ -49,7 +49,7 @@ class FactorSpec(MultiCategorical):
     def rand(self, shape: torch.Size | None = None) -> Tensor:
         """Return random options; of the available ones if there is a mask."""
         if self.mask is not None:
-            masked: Tensor = super().rand(shape)
+            masked: Tensor = MultiCategorical.rand(self, shape)
             return masked
         lead = (*(shape or ()), *self.shape[:-1])
         columns = [torch.randint(count, lead, device=self.device, dtype=self.dtype) for count in self.sizes]

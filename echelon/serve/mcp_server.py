@@ -179,9 +179,9 @@ def rules_text() -> str:
 
 def schema_text(packs: str) -> str:
     """Return the JSON schema of orders to the given number of packs; reports list the names of the enemies."""
-    from echelon.command.pack_policy import Seat
+    from echelon.command.pack_policy import PackSeat
 
     require(packs.isascii() and packs.isdigit() and 1 <= len(packs) <= 2, "packs", "a number from 1 to 99", packs)
-    schema = reply_schema(Seat(int(packs), [], ()))
+    schema = reply_schema(PackSeat(int(packs), [], ()))
     schema["properties"]["orders"]["items"]["properties"]["target"] = {"type": "string"}
     return json.dumps(schema)

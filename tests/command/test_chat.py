@@ -17,12 +17,12 @@ from echelon import CommandConfig, CommandPort, EnvConfig
 from echelon.command.chat_calls import Calls, recorded_settings
 from echelon.command.chat_client import ChatClient, ModelSettings, settings_of
 from echelon.command.chat_commander import ChatCommander, command_battles, read_orders
-from echelon.command.chat_prompt import Seat, key_of, prompt_hash, reply_schema
+from echelon.command.chat_prompt import PackSeat, key_of, prompt_hash, reply_schema
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 KEY = "sk-very-secret-0123456789"
-SEAT = Seat(2, ["red_0", "red_1"], (40.0, 40.0))
+SEAT = PackSeat(2, ["red_0", "red_1"], (40.0, 40.0))
 
 
 def settings(server, **how):

@@ -307,7 +307,10 @@ def claim(header, **changes):
         ("tensor rows/next/done must be BOOL", lambda header: header["rows/next/done"].update(dtype="U8")),
         ("tensor rows/next/done must be BOOL", lambda header: header["rows/next/done"].update(shape=[1, 30])),
         ("done must be true exactly in the last row", lambda header: swap(header, "rows/next/done", "rows/is_init")),
-        ("decisions must be positive and 30 in all", lambda header: swap(header, "battles/seed", "battles/decisions")),
+        (
+            "decisions must be positive and add up to 30",
+            lambda header: swap(header, "battles/seed", "battles/decisions"),
+        ),
     ],
 )
 def test_invalid_dataset_header_is_refused(path, tmp_path, what, change):

@@ -64,7 +64,7 @@ def test_report_exists_from_start_and_follows_run(tmp_path, monkeypatch):
     assert watch.states == ["running"] * 3 and watch.iterations == [0, 1, 2]
     report = told(tmp_path)
     assert report["state"] == "finished" and report["progress"] == 1.0 and report["name"] == tmp_path.name
-    assert [row["iteration"] for row in report["evaluations"]["rows"]] == [0, 0, 2, 2, 3, 3]
+    assert [row["iteration"] for row in report["evaluations"]["rows"]] == [0, 2, 2, 3, 3]
     (latest,) = (row for row in report["evaluations"]["rows"][-2:] if row["rival"] == "heuristic:trivial")
     assert latest["low"] <= latest["win_rate"] <= latest["high"]
     titles = {chart["title"] for chart in report["charts"] if chart["lines"]}

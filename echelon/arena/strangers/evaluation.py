@@ -93,6 +93,8 @@ def evaluate_strangers(
 ) -> StrangersEvaluation:
     """Evaluate a policy by protocol 2 of a task: against opponents and beside partners that training does not use.
 
+    Long because each argument is described here.
+
     Args:
         policy: a name, a path, a module or a callable, as in `echelon.evaluate`; or a list of the training runs of one
             recipe, which are then the units of every interval.
