@@ -209,7 +209,7 @@ def test_missile_ends_are_listed(browser):
     ]
     assert texts(browser, ".ending-sums p") == [
         "blue 1 hit · 1 AMS",
-        "red launched no missile",
+        "red launched nothing",
         "paint of blue scout 2: 1 launched by it, 1 hit",
     ]
     before = browser.run("document.querySelector('#overlay').toDataURL()")

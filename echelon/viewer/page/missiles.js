@@ -46,7 +46,7 @@ class Missiles {
     const sums = summed(this.flights, (flight) => `${battle.mechs[flight.shooter].side} ${endingOf(flight)}`, () => 1);
     const text = TEAMS.map((team, side) => {
       const own = sums.filter(([key]) => key.startsWith(`${side} `)).map(([key, count]) => `${count} ${ENDINGS[key.slice(2)]}`);
-      return make("p", "", make("b", team, team), ` ${own.join(" · ") || "launched no missile"}`);
+      return make("p", "", make("b", team, team), ` ${own.join(" · ") || "launched nothing"}`);
     });
     const head = make("div", "ending-sums", ...text, ...this.paintSums());
     const list = make("ol", "", ...this.rows.map((row) => make("li", "", row)));
