@@ -249,13 +249,22 @@ def block_sums(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 def columns_ground(name: str, columns: np.ndarray, material: int, notes: tuple[str, ...] = ()) -> Ground:
     """Ground of one material whose column y, x is `columns[y, x]` voxels high."""
-    y, x = np.indices(columns.shape).reshape(2, -1)
-    heights = columns.reshape(-1)
-    repeated = np.repeat(np.arange(len(heights)), heights)
-    z = np.arange(len(repeated)) - np.repeat(np.cumsum(heights) - heights, heights)
-    places = np.stack((x[repeated], y[repeated], z), 1).astype(np.int32)
-    size = (columns.shape[1], columns.shape[0], int(heights.max(initial=0)))
+    places, _ = column_voxels(columns)
+    size = (columns.shape[1], columns.shape[0], int(columns.max(initial=0)))
     return Ground(name, size, places, np.full(len(places), material, np.uint8), notes=notes, has_columns=True)
+
+
+def column_voxels(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the voxels of columns that are `columns[y, x]` voxels high.
+
+    Returns:
+        `[K, 3]` int32 x, y, z of each voxel, and `[K]` int64 the index of its column in the flattened array.
+    """
+    heights = columns.reshape(-1)
+    index = np.repeat(np.arange(len(heights)), heights)
+    z = np.arange(len(index)) - np.repeat(np.cumsum(heights) - heights, heights)
+    width = columns.shape[1]
+    return np.stack((index % width, index // width, z), 1).astype(np.int32), index
 
 
 def expect_columns(name: str, size: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from echelon.rules.catalog import HULLS
 from echelon.rules.position import TEAMS, Unit
 from echelon.runtime.errors import require
 from echelon.runtime.files import as_file_error, expect
-from echelon.scenarios.importers.ground import HIGHEST, MATERIALS, MOST_VOXELS, Ground, Options
+from echelon.scenarios.importers.ground import HIGHEST, MATERIALS, MOST_VOXELS, Ground, Options, column_voxels
 from echelon.scenarios.importers.tiled_file import (
     TILE_BITS,
     Values,
@@ -84,12 +84,11 @@ class Sheet:
         """Column x, y (upwards) of a place in pixels (downwards)."""
         return x / self.pixels[0] - self.origin[0], self.size[1] - (y / self.pixels[1] - self.origin[1])
 
-    def add(self, mask: np.ndarray, column: Column) -> None:
-        """Put a column into the places of a mask `[Y, X]`, replacing the present column, or above it."""
+    def add(self, row: np.ndarray, x: np.ndarray, column: Column) -> None:
+        """Put a column into places, given by row and x `[K]`, replacing the present column, or above it."""
         if column.bottom == 0:
-            self.top[:, mask] = np.array([[column.top], [column.material]])
+            self.top[:, row, x] = np.array([[column.top], [column.material]])
             return
-        row, x = np.nonzero(mask)
         for z in range(column.bottom, column.top):
             level, material = np.full(len(x), z), np.full(len(x), column.material)
             self.raised.append(np.stack((x, self.size[1] - 1 - row, level, material), 1))
@@ -129,18 +128,16 @@ def read(path: Path, data: bytes, options: Options) -> Ground:
 
 def ground_of(sheet: Sheet, layers: list[Layer]) -> Ground:
     """The voxels of a sheet."""
-    heights = sheet.top[0, ::-1].reshape(-1)
+    heights = sheet.top[0, ::-1]
     is_empty = not heights.any() and not sheet.raised
     named = ", ".join(str(layer.values.get("name", "")) for layer in layers)[:300]
     hint = f"property material or height, or --material LAYER=solid, for one of the layers: {named}"
     expect(not is_empty, f"{sheet.name}: tiles", f"of known material, by a {hint}", "none")
     count = int(heights.sum())
     expect(count <= MOST_VOXELS, f"{sheet.name}: voxels", f"at most {MOST_VOXELS:,}: --crop", count)
-    materials = np.repeat(sheet.top[1, ::-1].reshape(-1), heights)
-    index = np.repeat(np.arange(heights.size), heights)
-    z = np.arange(count) - np.repeat(np.cumsum(heights) - heights, heights)
-    x, y = index % sheet.size[0], index // sheet.size[0]
-    voxels = np.concatenate((np.stack((x, y, z, materials), 1), *sheet.raised)).astype(np.int32)
+    places, index = column_voxels(heights)
+    materials = sheet.top[1, ::-1].reshape(-1)[index]
+    voxels = np.concatenate((np.column_stack((places, materials)), *sheet.raised)).astype(np.int32)
     size = (*sheet.size, int(voxels[:, 2].max()) + 1)
     notes = (f"{sheet.left_out} objects left out: of no hull, zone or material",) if sheet.left_out else ()
     return Ground(
@@ -234,7 +231,11 @@ def add_tiles(
 ) -> None:
     """Put the tiles of a layer that stand for something on the sheet."""
     own = named_properties(layer.where, layer.values)
-    for number in np.unique(numbers[numbers > 0]).tolist():
+    rows, columns = np.nonzero(numbers)
+    kinds, index = np.unique(numbers[rows, columns], return_inverse=True)
+    order = np.argsort(index, kind="stable")
+    ends = np.cumsum(np.bincount(index, minlength=len(kinds)))
+    for number, places in zip(kinds.tolist(), np.split(order, ends[:-1]), strict=False):
         kind, properties = tiles.get(number, ("", {}))
         name = str(layer.values.get("name", ""))
         column = (
@@ -244,15 +245,12 @@ def add_tiles(
             or column_by_properties(layer.where, own, options)
         )
         if column is not None:
-            mask = np.zeros((sheet.size[1], sheet.size[0]), bool)
-            row, x = np.nonzero(numbers == number)
             shift_x, shift_y = (layer.offset[axis] / sheet.pixels[axis] for axis in (0, 1))
             is_whole = shift_x == int(shift_x) and shift_y == int(shift_y)
             expect(is_whole, f"{layer.where}: offset", f"a multiple of the tiles, {sheet.pixels} pixels", layer.offset)
-            row, x = row + corner[0] + int(shift_y), x + corner[1] + int(shift_x)
+            row, x = rows[places] + corner[0] + int(shift_y), columns[places] + corner[1] + int(shift_x)
             inside = (row >= 0) & (row < sheet.size[1]) & (x >= 0) & (x < sheet.size[0])
-            mask[row[inside], x[inside]] = True
-            sheet.add(mask, column)
+            sheet.add(row[inside], x[inside], column)
 
 
 def column_by_name(name: str, options: Options) -> Column | None:
@@ -306,9 +304,11 @@ def add_object(sheet: Sheet, layer: Layer, values: Values, tiles: dict[int, Any]
             sheet.left_out += 1
             return
         (low_x, high_y), (high_x, low_y) = sheet.point(left, top), sheet.point(left + width, top + height)
-        y, x = np.indices((sheet.size[1], sheet.size[0])) + 0.5
-        y = sheet.size[1] - y  # rows from the top
-        sheet.add((x > low_x) & (x < high_x) & (y > low_y) & (y < high_y), column)
+        x, y = np.arange(sheet.size[0]), np.arange(sheet.size[1])
+        x = x[(x + 0.5 > low_x) & (x + 0.5 < high_x)]
+        y = y[(y + 0.5 > low_y) & (y + 0.5 < high_y)]
+        row = sheet.size[1] - 1 - y[::-1]  # rows from the top
+        sheet.add(np.repeat(row, len(x)), np.tile(x, len(row)), column)
 
 
 def unit_of(
