@@ -16,7 +16,7 @@ import numpy as np
 from echelon.rules.catalog import Material
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, expect
-from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, Ground, Options
+from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, ColumnSpan, Ground, ReadOptions
 
 HEX_VOX = 4
 """Columns along a side of a hex's square."""
@@ -52,15 +52,7 @@ class Hex(NamedTuple):
     terrains: dict[str, int]
 
 
-class Layer(NamedTuple):
-    """Voxels of a material above each other in a hex: low <= z < high, in levels of the file."""
-
-    low: int
-    high: int
-    material: int
-
-
-def read(path: Path, data: bytes, options: Options) -> Ground:
+def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     """The ground of a board: a level is a voxel; the lowest ground has height 0.
 
     Raises:
@@ -79,7 +71,7 @@ def read(path: Path, data: bytes, options: Options) -> Ground:
     places, materials, total = [], [], 0
     for index, each in enumerate(hexes):
         x, y = place_of(index, width, size_y)
-        for low, high, material in layers_of(each, base, options):
+        for low, high, material in spans_of(each, base, options):
             total += max(high - low, 0) * HEX_VOX**2
             expect(total <= MOST_VOXELS, f"{name}: voxels", f"at most {MOST_VOXELS:,}", "more")
             block = np.indices((HEX_VOX, HEX_VOX, max(high - low, 0))).reshape(3, -1).T + np.array((x, y, low))
@@ -163,13 +155,13 @@ def place_of(index: int, width: int, size_y: int) -> tuple[int, int]:
     return column * HEX_VOX, size_y - (row + 1) * HEX_VOX - (HEX_VOX // 2 if column % 2 else 0)
 
 
-def layers_of(each: Hex, base: int, options: Options) -> Iterator[Layer]:
+def spans_of(each: Hex, base: int, options: ReadOptions) -> Iterator[ColumnSpan]:
     """What stands in a hex, above the lowest ground of the board."""
     ground, surface = ground_of(each) - base, each.level - base
-    yield Layer(0, ground, MATERIALS[options.material])
+    yield ColumnSpan(0, ground, MATERIALS[options.material])
     if "water" in each.terrains:
         material, _ = material_of("water", options)
-        yield Layer(ground, max(surface, ground + 1), material)
+        yield ColumnSpan(ground, max(surface, ground + 1), material)
     for terrain, level in each.terrains.items():
         material, height = material_of(terrain, options)
         if terrain == "water" or material == Material.AIR:
@@ -178,15 +170,15 @@ def layers_of(each: Hex, base: int, options: Options) -> Iterator[Layer]:
             material = int(Material.REINFORCED)
         top = height or max(each.terrains.get(ELEVATIONS.get(terrain, ""), USUAL_HEIGHT.get(terrain, 1)), 0)
         if terrain == "bridge":
-            yield Layer(surface + max(top - 1, 0), surface + max(top, 1), material)
+            yield ColumnSpan(surface + max(top - 1, 0), surface + max(top, 1), material)
         elif material == Material.LAVA:
             # In place of the ground: a mech stands in it.
-            yield Layer(max(surface - 1, 0), max(surface, 1), material)
+            yield ColumnSpan(max(surface - 1, 0), max(surface, 1), material)
         else:
-            yield Layer(surface, surface + top, material)
+            yield ColumnSpan(surface, surface + top, material)
 
 
-def material_of(terrain: str, options: Options) -> tuple[int, int]:
+def material_of(terrain: str, options: ReadOptions) -> tuple[int, int]:
     """Material and height (0: that of the file) of a terrain; air if it leaves the ground as it is."""
     name, height = options.materials.get(terrain, (STANDS_FOR.get(terrain, "air"), 0))
     return MATERIALS[name], height

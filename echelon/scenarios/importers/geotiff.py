@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.files import FileError, expect
-from echelon.scenarios.importers.ground import Heights, Options
+from echelon.scenarios.importers.ground import Heights, ReadOptions
 from echelon.scenarios.importers.heightmap import expect_cells, expect_finite
 
 SCALE, TRANSFORM, NODATA, METADATA = 33550, 34264, 42113, 42112
@@ -23,7 +23,7 @@ COMPRESSIONS = {1: "none", 5: "LZW", 8: "deflate", 32946: "deflate", 32773: "Pac
 PIECE_BYTES = 1 << 20
 
 
-def read(path: Path, data: bytes, options: Options) -> Heights:
+def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
     """Return the only band of a GeoTIFF: row 0 is the south, and samples without data are NaN.
 
     tifffile returns raw numbers. This function applies the direction of rows, the nodata value and the sign of the

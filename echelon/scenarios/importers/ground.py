@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,8 @@ REPAIR = "--scale or --crop makes it smaller"
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of a reader."""
+class ReadOptions:
+    """ReadOptions of a reader."""
 
     material: str = "solid"
     """Default material."""
@@ -34,6 +35,14 @@ class Options:
     """Material by the name of a layer or a terrain, or by the index of a colour, and its height (0: as in the file)."""
     height: int = 0
     """Height of the highest column, vox; 0: 8 of a heightmap, as in the file otherwise."""
+
+
+class ColumnSpan(NamedTuple):
+    """Voxels of one material above each other: bottom <= z < top."""
+
+    bottom: int
+    top: int
+    material: int
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,7 @@ class Heights:
     name: str
     values: np.ndarray
     """`[Y, X]` float32."""
-    options: Options
+    options: ReadOptions
     notes: tuple[str, ...] = ()
 
     @property

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from echelon.runtime.files import FileError, expect
-from echelon.scenarios.importers.ground import MOST_CELLS, Heights, Options
+from echelon.scenarios.importers.ground import MOST_CELLS, Heights, ReadOptions
 
 PNG = b"\x89PNG\r\n\x1a\n"
 VOID = -32768
 """Sample of an SRTM tile that has no height."""
 
 
-def read(path: Path, data: bytes, options: Options) -> Heights:
+def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
     """Read a heightmap. In all three formats the first row is the north.
 
     Raises:

@@ -26,7 +26,7 @@ from echelon.scenarios.importers.ground import (
     Crop,
     Ground,
     Heights,
-    Options,
+    ReadOptions,
     dense_materials,
     expect_columns,
     factor_to,
@@ -80,7 +80,7 @@ class ImportSettings(Settings):
         require(self.preset in ENV_PRESETS, "--preset", f"one of {', '.join(ENV_PRESETS)}", self.preset)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> ReadOptions:
         """Return the options of the readers.
 
         Raises:
@@ -98,11 +98,11 @@ class ImportSettings(Settings):
             else:
                 default.append(name)
         require(len(default) <= 1, "--material", "one NAME without a KEY", default)
-        return Options((default or ["solid"])[0], named, self.height)
+        return ReadOptions((default or ["solid"])[0], named, self.height)
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """A scenario, and notes about parts of the file that were left out or filled in."""
 
     scenario: Scenario
@@ -136,7 +136,7 @@ def read_map(path: Path, settings: ImportSettings) -> Ground:
     return found if isinstance(found, Ground) else found.ground()
 
 
-def imported(path: Path, settings: ImportSettings) -> Imported:
+def imported(path: Path, settings: ImportSettings) -> ImportResult:
     """The scenario of a map file, and notes.
 
     Raises:
@@ -159,7 +159,7 @@ def imported(path: Path, settings: ImportSettings) -> Imported:
     with as_file_error(name):
         scenario = Scenario(units, boxes, zone, battle)
         check_playable(scenario)
-    return Imported(scenario, ground.notes)
+    return ImportResult(scenario, ground.notes)
 
 
 def units_and_zone(ground: Ground, dense: np.ndarray, battle: EnvConfig) -> tuple[tuple[Unit, ...], tuple[float, ...]]:

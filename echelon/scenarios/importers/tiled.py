@@ -17,7 +17,15 @@ from echelon.rules.catalog import HULLS
 from echelon.rules.position import TEAMS, Unit
 from echelon.runtime.errors import require
 from echelon.runtime.files import as_file_error, expect
-from echelon.scenarios.importers.ground import HIGHEST, MATERIALS, MOST_VOXELS, Ground, Options, column_voxels
+from echelon.scenarios.importers.ground import (
+    HIGHEST,
+    MATERIALS,
+    MOST_VOXELS,
+    ColumnSpan,
+    Ground,
+    ReadOptions,
+    column_voxels,
+)
 from echelon.scenarios.importers.tiled_file import (
     TILE_BITS,
     Values,
@@ -41,15 +49,7 @@ WIDEST = 1 << 13
 FACING = {"blue": 0.0, "red": 180.0}
 
 
-class Column(NamedTuple):
-    """What a tile stands for: voxels bottom <= z < top of a material."""
-
-    bottom: int
-    top: int
-    material: int
-
-
-class Layer(NamedTuple):
+class TiledLayer(NamedTuple):
     """A visible layer. The offsets of its groups are added."""
 
     where: str
@@ -59,7 +59,7 @@ class Layer(NamedTuple):
 
 
 @dataclass
-class Sheet:
+class TiledGrid:
     """Voxels of a map while its layers are read."""
 
     name: str
@@ -81,10 +81,10 @@ class Sheet:
         self.top = np.zeros((2, self.size[1], self.size[0]), np.int64)
 
     def point(self, x: float, y: float) -> tuple[float, float]:
-        """Column x, y (upwards) of a place in pixels (downwards)."""
+        """ColumnSpan x, y (upwards) of a place in pixels (downwards)."""
         return x / self.pixels[0] - self.origin[0], self.size[1] - (y / self.pixels[1] - self.origin[1])
 
-    def add(self, row: np.ndarray, x: np.ndarray, column: Column) -> None:
+    def add(self, row: np.ndarray, x: np.ndarray, column: ColumnSpan) -> None:
         """Put a column into places, given by row and x `[K]`, replacing the present column, or above it."""
         if column.bottom == 0:
             self.top[:, row, x] = np.array([[column.top], [column.material]])
@@ -95,7 +95,7 @@ class Sheet:
         expect(sum(map(len, self.raised)) <= MOST_VOXELS, f"{self.name}: voxels", f"at most {MOST_VOXELS:,}", "more")
 
 
-def read(path: Path, data: bytes, options: Options) -> Ground:
+def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     """The ground of a map. Its row 0 is the north; of several layers the last visible one counts.
 
     Raises:
@@ -112,7 +112,7 @@ def read(path: Path, data: bytes, options: Options) -> Ground:
     tiles = tiles_of(name, read_tilesets(path, document, len(data)))
     check_keys(name, layers, tiles, options)
     origin, size = extent(name, document, layers)
-    sheet = Sheet(name, size, origin, pixels)
+    sheet = TiledGrid(name, size, origin, pixels)
     total = 0
     for layer in layers:
         if layer.values.get("type") == "tilelayer":
@@ -126,7 +126,7 @@ def read(path: Path, data: bytes, options: Options) -> Ground:
     return ground_of(sheet, layers)
 
 
-def ground_of(sheet: Sheet, layers: list[Layer]) -> Ground:
+def ground_of(sheet: TiledGrid, layers: list[TiledLayer]) -> Ground:
     """The voxels of a sheet."""
     heights = sheet.top[0, ::-1]
     is_empty = not heights.any() and not sheet.raised
@@ -145,7 +145,7 @@ def ground_of(sheet: Sheet, layers: list[Layer]) -> Ground:
     )
 
 
-def visible_layers(name: str, rows: list[Values], offset: tuple[float, float], depth: int = 0) -> Iterator[Layer]:
+def visible_layers(name: str, rows: list[Values], offset: tuple[float, float], depth: int = 0) -> Iterator[TiledLayer]:
     """The visible layers in order, those of visible groups among them."""
     expect(depth <= 32, f"{name}: groups of layers", "at most 32 levels deep", depth)
     for values in rows:
@@ -156,7 +156,7 @@ def visible_layers(name: str, rows: list[Values], offset: tuple[float, float], d
         if values.get("type") == "group":
             yield from visible_layers(name, rows_of(where, values, "layers"), own, depth + 1)
         else:
-            yield Layer(where, values, own)
+            yield TiledLayer(where, values, own)
 
 
 def tiles_of(name: str, tilesets: list[Values]) -> dict[int, tuple[str, Values]]:
@@ -172,14 +172,14 @@ def tiles_of(name: str, tilesets: list[Values]) -> dict[int, tuple[str, Values]]
     return found
 
 
-def check_keys(name: str, layers: list[Layer], tiles: dict[int, tuple[str, Values]], options: Options) -> None:
+def check_keys(name: str, layers: list[TiledLayer], tiles: dict[int, tuple[str, Values]], options: ReadOptions) -> None:
     """Refuse a key of `--material` that is neither a visible layer nor a class of tiles."""
     names = {str(layer.values.get("name", "")) for layer in layers} | {kind for kind, _ in tiles.values()} - {""}
     for key in options.materials:
         require(key in names, "--material", f"by a layer or a class of {name}: {', '.join(sorted(names))}", key)
 
 
-def extent(name: str, document: Values, layers: list[Layer]) -> tuple[tuple[int, int], tuple[int, int]]:
+def extent(name: str, document: Values, layers: list[TiledLayer]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Tile x, y of the upper left corner, and tiles along x and y: those of the map, or of the chunks of an infinite
     one."""
     chunks = [each for layer in layers for each in rows_of(layer.where, layer.values, "chunks")]
@@ -203,7 +203,7 @@ def chunk_span(where: str, chunk: Values) -> tuple[int, int, int, int]:
     return x, y, width, height
 
 
-def parts_of(sheet: Sheet, layer: Layer) -> Iterator[tuple[int, int, np.ndarray]]:
+def parts_of(sheet: TiledGrid, layer: TiledLayer) -> Iterator[tuple[int, int, np.ndarray]]:
     """Row and column on the sheet of the upper left tile of each part of a layer, and the part's tiles `[Y, X]`."""
     values, where = layer.values, layer.where
     encoding, compression = (str(values.get(key, "")) for key in ("encoding", "compression"))
@@ -222,12 +222,12 @@ def parts_of(sheet: Sheet, layer: Layer) -> Iterator[tuple[int, int, np.ndarray]
 
 
 def add_tiles(
-    sheet: Sheet,
-    layer: Layer,
+    sheet: TiledGrid,
+    layer: TiledLayer,
     corner: tuple[int, int],
     numbers: np.ndarray,
     tiles: dict[int, tuple[str, Values]],
-    options: Options,
+    options: ReadOptions,
 ) -> None:
     """Put the tiles of a layer that stand for something on the sheet."""
     own = named_properties(layer.where, layer.values)
@@ -253,15 +253,15 @@ def add_tiles(
             sheet.add(row[inside], x[inside], column)
 
 
-def column_by_name(name: str, options: Options) -> Column | None:
+def column_by_name(name: str, options: ReadOptions) -> ColumnSpan | None:
     """What `--material` says of a layer or a class."""
     if name not in options.materials:
         return None
     material, height = options.materials[name]
-    return Column(0, height or usual_height(material), MATERIALS[material])
+    return ColumnSpan(0, height or usual_height(material), MATERIALS[material])
 
 
-def column_by_properties(where: str, properties: Values, options: Options) -> Column | None:
+def column_by_properties(where: str, properties: Values, options: ReadOptions) -> ColumnSpan | None:
     """What properties say of a tile, a layer or an object; None if they say nothing."""
     is_wall = any(properties.get(key) is True for key in WALLS)
     if "material" not in properties and "height" not in properties and not is_wall:
@@ -271,14 +271,16 @@ def column_by_properties(where: str, properties: Values, options: Options) -> Co
     height = whole(where, properties, "height", 0, HIGHEST, usual_height(material))
     bottom = whole(where, properties, "bottom", 0, HIGHEST, 0)
     expect(bottom + height <= HIGHEST, f"{where}: bottom and height", f"at most {HIGHEST} vox", bottom + height)
-    return Column(bottom, bottom + height, MATERIALS[material])
+    return ColumnSpan(bottom, bottom + height, MATERIALS[material])
 
 
 def usual_height(material: str) -> int:
     return FLOOR_VOX if material in FLOORS else WALL_VOX
 
 
-def add_object(sheet: Sheet, layer: Layer, values: Values, tiles: dict[int, Any], options: Options) -> None:
+def add_object(
+    sheet: TiledGrid, layer: TiledLayer, values: Values, tiles: dict[int, Any], options: ReadOptions
+) -> None:
     """Put an object on the sheet: a mech by its hull, the zone, or a rectangle of a material."""
     where = f"{layer.where}: object {values.get('name') or values.get('id', '')!r}"
     if values.get("visible", True) in (False, 0):
@@ -312,8 +314,8 @@ def add_object(sheet: Sheet, layer: Layer, values: Values, tiles: dict[int, Any]
 
 
 def unit_of(
-    sheet: Sheet,
-    layer: Layer,
+    sheet: TiledGrid,
+    layer: TiledLayer,
     where: str,
     values: Values,
     hull: str,

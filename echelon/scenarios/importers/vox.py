@@ -19,7 +19,7 @@ import numpy as np
 from echelon.rules.catalog import Material
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, expect
-from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, REPAIR, Ground, Options
+from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, REPAIR, Ground, ReadOptions
 
 MOST_CHUNKS = 1 << 17
 """Chunks of a file."""
@@ -36,7 +36,7 @@ SHOWN_COLOURS = 8
 Attributes = dict[str, str]
 
 
-class Reader:
+class ByteReader:
     """Numbers and texts from the bytes of a chunk, in order.
 
     Raises:
@@ -71,7 +71,7 @@ class Reader:
         return found
 
 
-class Node(NamedTuple):
+class SceneNode(NamedTuple):
     """A node of the scene: where its children or its model are."""
 
     kind: str
@@ -95,14 +95,14 @@ class Placement(NamedTuple):
 
 
 @dataclass
-class Scene:
+class VoxScene:
     """The chunks of a file."""
 
     name: str
     sizes: list[tuple[int, ...]] = field(default_factory=list)
     models: list[np.ndarray] = field(default_factory=list)
     """`[K, 4]` uint8 x, y, z, index of each model."""
-    nodes: dict[int, Node] = field(default_factory=dict)
+    nodes: dict[int, SceneNode] = field(default_factory=dict)
     hidden_layers: set[int] = field(default_factory=set)
     palette: list[str] = field(default_factory=lambda: default_palette())
     """Colour by index, six hexadecimal digits."""
@@ -110,7 +110,7 @@ class Scene:
     """Type of a colour's material by index."""
 
 
-def read(path: Path, data: bytes, options: Options) -> Ground:
+def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     """The scene of a file, in its first frame.
 
     Raises:
@@ -130,22 +130,22 @@ def read(path: Path, data: bytes, options: Options) -> Ground:
     return Ground(name, tuple(size), places, materials_of(scene, options)[indices], notes=notes)
 
 
-def parse(name: str, data: bytes) -> Scene:
+def parse(name: str, data: bytes) -> VoxScene:
     """The chunks of a file as a scene."""
-    reader = Reader(name, data)
+    reader = ByteReader(name, data)
     expect(data[:4] == b"VOX ", name, "a file of MagicaVoxel, which begins with 'VOX '", data[:4])
     reader.take(4)
     version = reader.number()
     expect(version in (150, 200), f"{name}: version", "150 or 200", version)
     expect(reader.take(4) == b"MAIN", f"{name}: first chunk", "MAIN", data[8:12])
     reader.take(8)
-    scene = Scene(name)
+    scene = VoxScene(name)
     total = chunks = 0
     while reader.at < len(data):
         chunks += 1
         expect(chunks <= MOST_CHUNKS, f"{name}: chunks", f"at most {MOST_CHUNKS:,}", "more")
         kind, length, children = reader.take(4), reader.number(), reader.number()
-        content = Reader(f"{name}: chunk {kind!r}", reader.take(length))
+        content = ByteReader(f"{name}: chunk {kind!r}", reader.take(length))
         reader.take(children)
         if kind == b"XYZI":
             total += max(length // 4, 0)
@@ -159,7 +159,7 @@ def parse(name: str, data: bytes) -> Scene:
     return scene
 
 
-def add_chunk(scene: Scene, kind: bytes, content: Reader) -> None:
+def add_chunk(scene: VoxScene, kind: bytes, content: ByteReader) -> None:
     """Add a chunk to a scene. Chunks of other kinds (cameras, rendering, notes) are ignored."""
     if kind == b"SIZE":
         size = tuple(content.number() for _ in range(3))
@@ -184,23 +184,23 @@ def add_chunk(scene: Scene, kind: bytes, content: Reader) -> None:
         scene.nodes[number] = node_of(kind.decode(), content)
 
 
-def node_of(kind: str, content: Reader) -> Node:
+def node_of(kind: str, content: ByteReader) -> SceneNode:
     """A node from the content of its chunk behind its number. Of several frames or models it keeps the first."""
     attributes = content.attributes()
     if kind == "nGRP":
-        return Node(kind, attributes, content.numbers())
+        return SceneNode(kind, attributes, content.numbers())
     if kind == "nSHP":
         expect(content.number() > 0, f"{content.name}: models", "at least one", 0)
-        return Node(kind, attributes, [content.number()])
+        return SceneNode(kind, attributes, [content.number()])
     child, _, layer, frames = (content.number() for _ in range(4))
-    return Node(kind, attributes, [child], layer, content.attributes() if frames > 0 else {})
+    return SceneNode(kind, attributes, [child], layer, content.attributes() if frames > 0 else {})
 
 
 def is_hidden(attributes: Attributes) -> bool:
     return attributes.get("_hidden", "0") == "1"
 
 
-def placed_models(scene: Scene) -> Iterator[np.ndarray]:
+def placed_models(scene: VoxScene) -> Iterator[np.ndarray]:
     """`[K, 4]` int64: the voxels of each visible model where the scene places it. Without a scene the first model: the
     others are frames of an animation.
 
@@ -258,7 +258,7 @@ def placed(model: np.ndarray, size: tuple[int, ...], placement: Placement) -> np
     return np.concatenate((places, model[:, 3:].astype(np.int64)), 1)
 
 
-def materials_of(scene: Scene, options: Options) -> np.ndarray:
+def materials_of(scene: VoxScene, options: ReadOptions) -> np.ndarray:
     """`[256]` uint8: the material of each index. `options` names indices or colours before the file's own types.
 
     Raises:
@@ -278,7 +278,7 @@ def materials_of(scene: Scene, options: Options) -> np.ndarray:
     return table
 
 
-def colours(scene: Scene, indices: np.ndarray) -> str:
+def colours(scene: VoxScene, indices: np.ndarray) -> str:
     """The most frequent colours of a scene, in words."""
     counts = Counter(dict(enumerate(np.bincount(indices, minlength=256).tolist())))
     entries = [f"{i} #{scene.palette[i]} {n:,}" for i, n in counts.most_common(SHOWN_COLOURS) if n > 0]

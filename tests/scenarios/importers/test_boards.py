@@ -8,13 +8,13 @@ from echelon.rules.catalog import Material
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.scenarios.importers.board import HEX_VOX, place_of, read
-from echelon.scenarios.importers.ground import Options, dense_materials
+from echelon.scenarios.importers.ground import ReadOptions, dense_materials
 
 AIR, SOLID, WATER, FOLIAGE = (int(Material[name]) for name in ("AIR", "SOLID", "WATER", "FOLIAGE"))
 
 
 def dense(tmp_path, text, options=None):
-    ground = read(tmp_path / "it.board", text.encode(), options or Options())
+    ground = read(tmp_path / "it.board", text.encode(), options or ReadOptions())
     return dense_materials(ground, ground.size)
 
 
@@ -75,9 +75,9 @@ def test_terrains_stand_on_the_ground(tmp_path, terrains, expected):
 
 
 def test_flags_change_what_a_terrain_stands_for(tmp_path):
-    options = Options("dirt", {"woods": ("glass", 1), "rough": ("debris_field", 0)})
+    options = ReadOptions("dirt", {"woods": ("glass", 1), "rough": ("debris_field", 0)})
     dirt = int(Material.DIRT)
-    assert column([1, 0], "woods:1;foliage_elev:3", tmp_path, Options("dirt", {"woods": ("glass", 1)}))[:2] == [
+    assert column([1, 0], "woods:1;foliage_elev:3", tmp_path, ReadOptions("dirt", {"woods": ("glass", 1)}))[:2] == [
         dirt,
         int(Material.GLASS),
     ]
@@ -89,7 +89,7 @@ def test_flags_change_what_a_terrain_stands_for(tmp_path):
 
 def test_terrains_that_are_left_out_are_told(tmp_path):
     text = board([[1]], {(0, 0): "road:1:8;woods:1;rough:1"})
-    assert read(tmp_path / "it.board", text.encode(), Options()).notes == ("terrains left out: road, rough",)
+    assert read(tmp_path / "it.board", text.encode(), ReadOptions()).notes == ("terrains left out: road, rough",)
 
 
 def test_comments_and_other_lines_are_skipped(tmp_path):

@@ -12,9 +12,9 @@ from PIL import Image
 
 from echelon.runtime.files import FileError
 from echelon.scenarios.importers import heightmap
-from echelon.scenarios.importers.ground import MOST_CELLS, Crop, Heights, Options, dense_materials
+from echelon.scenarios.importers.ground import MOST_CELLS, Crop, Heights, ReadOptions, dense_materials
 
-OPTIONS = Options()
+OPTIONS = ReadOptions()
 RAMP = np.array([[0, 10, 20], [30, 40, 50]])
 """Two rows, the first one north."""
 
@@ -80,7 +80,7 @@ def test_colours_of_16_bits_are_refused(tmp_path):
 
 def test_heights_are_stretched_to_the_highest_column():
     """0, 10, 20, 30, 40, 50 to at most 5: 0, 1, 2, 3, 4, 5; 8 by default: 0, 1.6, 3.2, 4.8, 6.4, 8, rounded."""
-    heights = Heights("it", RAMP.astype(np.float32), Options(height=5))
+    heights = Heights("it", RAMP.astype(np.float32), ReadOptions(height=5))
     assert columns(heights.ground()).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert columns(Heights("it", RAMP.astype(np.float32), OPTIONS).ground()).tolist() == [[0, 2, 3], [5, 6, 8]]
 

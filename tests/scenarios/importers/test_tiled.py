@@ -15,7 +15,7 @@ from echelon.rules.position import Unit
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.scenarios.importers import tiled
-from echelon.scenarios.importers.ground import Options, dense_materials
+from echelon.scenarios.importers.ground import ReadOptions, dense_materials
 
 HEIGHT = '<property name="height" type="int" value="{}"/>'
 WALL = '<property name="solid" type="bool" value="true"/>'
@@ -27,7 +27,7 @@ ROWS = np.array([[5, 0, 2], [0, 5, 2]])
 def read(tmp_path, document, name="it.tmx", options=None):
     path = tmp_path / name
     data = document.encode() if isinstance(document, str) else document
-    return tiled.read(path, data, options or Options())
+    return tiled.read(path, data, options or ReadOptions())
 
 
 def heights(ground):
@@ -90,7 +90,7 @@ def test_an_external_tileset_lies_beside_the_map(tmp_path):
     )
     document = tmx(csv_layer("a", ROWS), 3, 2, '<tileset firstgid="1" source="own.tsx"/>')
     assert heights(read(tmp_path, document)) == [[3, 0, 0], [0, 3, 0]]
-    by_class = Options("solid", {"rock": ("glass", 5)})
+    by_class = ReadOptions("solid", {"rock": ("glass", 5)})
     assert heights(read(tmp_path, document, options=by_class)) == [[5, 0, 0], [0, 5, 0]]
     (tmp_path / "own.tsx").unlink()
     with pytest.raises(FileError, match=r"^own.tsx: cannot be read: No such file"):
@@ -127,14 +127,14 @@ def test_offsets_of_layers_and_groups_are_whole_tiles(tmp_path):
 
 def test_flags_name_layers(tmp_path):
     document = tmx(csv_layer("walls", ROWS) + csv_layer("lake", np.array([[0, 3, 0], [0, 0, 0]])), 3, 2)
-    options = Options("solid", {"walls": ("reinforced", 2), "lake": ("water", 0)})
+    options = ReadOptions("solid", {"walls": ("reinforced", 2), "lake": ("water", 0)})
     found = read(tmp_path, document, options=options)
     assert heights(found) == [[2, 1, 2], [0, 2, 2]]
     assert tops(found)[0] == [Material.REINFORCED, Material.WATER, Material.REINFORCED]
     with pytest.raises(
         ConfigError, match=r"^--material must be by a layer or a class of it.tmx: lake, walls, got 'wall'$"
     ):
-        read(tmp_path, document, options=Options("solid", {"wall": ("solid", 0)}))
+        read(tmp_path, document, options=ReadOptions("solid", {"wall": ("solid", 0)}))
     said = r"^it.tmx: tiles must be of known material, by a property .* one of the layers: walls, lake, got 'none'$"
     with pytest.raises(FileError, match=said):
         read(tmp_path, document)

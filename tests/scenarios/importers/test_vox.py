@@ -6,7 +6,7 @@ from map_files import chunk, group, layer, model, shape, text, transform, vox
 from echelon.rules.catalog import Material
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.scenarios.importers.ground import Options
+from echelon.scenarios.importers.ground import ReadOptions
 from echelon.scenarios.importers.vox import default_palette, parse, read
 
 ONE = model((1, 1, 1), [(0, 0, 0, 1)])
@@ -14,7 +14,7 @@ ONE = model((1, 1, 1), [(0, 0, 0, 1)])
 
 def voxels(path, data, options=None):
     """Places and indices' materials, with the lowest corner at 0."""
-    ground = read(path / "it.vox", data, options or Options())
+    ground = read(path / "it.vox", data, options or ReadOptions())
     rows = [
         (*place, material) for place, material in zip(ground.places.tolist(), ground.materials.tolist(), strict=True)
     ]
@@ -34,7 +34,7 @@ def scene_of(size, cells, **frame):
 
 def relative(path, data):
     """Where the voxels of the first model are, seen from the marker: its place is 0, 0, 0."""
-    ground = read(path / "it.vox", data, Options())
+    ground = read(path / "it.vox", data, ReadOptions())
     return [tuple(place) for place in (ground.places[:-1] - ground.places[-1]).tolist()]
 
 
@@ -89,10 +89,10 @@ def test_hidden_nodes_and_layers_are_not_there(tmp_path):
     nodes += transform(4, 5, [{"_t": "5 0 0"}], layer=7) + shape(5, 0)
     nodes += transform(6, 7, [{"_t": "9 0 0"}], layer=6) + shape(7, 0)
     shown = vox(ONE, nodes, layer(6, {"_name": "x"}), layer(7, {"_hidden": "1"}))
-    ground = read(tmp_path / "it.vox", shown, Options())
+    ground = read(tmp_path / "it.vox", shown, ReadOptions())
     assert len(ground.places) == 1
     with pytest.raises(FileError, match=r"^it.vox: scene must be of at least one visible voxel, got 'none'$"):
-        read(tmp_path / "it.vox", vox(ONE, transform(0, 1, own={"_hidden": "1"}) + shape(1, 0)), Options())
+        read(tmp_path / "it.vox", vox(ONE, transform(0, 1, own={"_hidden": "1"}) + shape(1, 0)), ReadOptions())
 
 
 def test_only_the_first_frame_is_there(tmp_path):
@@ -114,11 +114,11 @@ def test_materials_come_from_types_and_from_flags(tmp_path):
     data = vox(cells, types, chunk("RGBA", bytes(colours)))
     own = [row[3] for row in voxels(tmp_path, data)[1]]
     assert own == [Material.GLASS, Material.REINFORCED, Material.SOLID, Material.SOLID, Material.SOLID]
-    flags = Options("dirt", {"1": ("lava", 0), "#12ABEF": ("water", 0)})
+    flags = ReadOptions("dirt", {"1": ("lava", 0), "#12ABEF": ("water", 0)})
     told = [row[3] for row in voxels(tmp_path, data, flags)[1]]
     assert told == [Material.LAVA, Material.REINFORCED, Material.DIRT, Material.DIRT, Material.WATER]
     with pytest.raises(ConfigError, match=r"^--material must be by an index 1..255 or a colour of it.vox, got '300'$"):
-        voxels(tmp_path, data, Options("solid", {"300": ("lava", 0)}))
+        voxels(tmp_path, data, ReadOptions("solid", {"300": ("lava", 0)}))
 
 
 def test_palettes_begin_at_index_one(tmp_path):
@@ -166,5 +166,5 @@ def doubling():
 )
 def test_a_bad_file_is_refused_in_one_line(tmp_path, data, said):
     with pytest.raises(FileError, match=said) as raised:
-        read(tmp_path / "it.vox", data, Options())
+        read(tmp_path / "it.vox", data, ReadOptions())
     assert str(raised.value).startswith("it.vox") and "\n" not in str(raised.value)
