@@ -19,7 +19,7 @@ from typing import Any
 
 from echelon.command.chat_client import ChatClient, ModelSettings
 from echelon.command.chat_prompt import prompt_of, reply_schema, system_text
-from echelon.command.pack_policy import PackSeat
+from echelon.command.pack_policy import OrderTargets
 from echelon.runtime.command_line import settings
 from echelon.runtime.terminal import run
 
@@ -89,7 +89,7 @@ def measure(args: Args) -> dict[str, Any]:
     process = context.Process(target=serve, args=(there,), daemon=True)
     process.start()
     port = here.recv()
-    seat = PackSeat(2, [f"red_{n}" for n in range(10)], (80, 80))
+    seat = OrderTargets(2, [f"red_{n}" for n in range(10)], (80, 80))
     prompt = prompt_of(system_text(seat, None), [], "You command blue." * 50)
     client = ChatClient(ModelSettings(f"http://127.0.0.1:{port}/v1", "stand-in", concurrency=args.concurrency))
     schema = reply_schema(seat)

@@ -17,7 +17,7 @@ import tyro
 from echelon.agents.names import resolve
 from echelon.arena.match import named_match
 from echelon.arena.pack_commanders import with_orders
-from echelon.command.pack_policy import PackName, PackPolicy
+from echelon.command.pack_policy import PackCommander, PackPolicy
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.command_line import settings
@@ -50,8 +50,8 @@ def main(args: Args) -> None:
     print("|---|---|---|---|---|")
     for name in args.names:
         commander = resolve(name)
-        require(isinstance(commander, PackName), "names", "commanders of packs, such as orders:hold", name)
-        assert isinstance(commander, PackName)
+        require(isinstance(commander, PackCommander), "names", "commanders of packs, such as orders:hold", name)
+        assert isinstance(commander, PackCommander)
         env = with_orders(ENV_PRESETS[args.env](), [commander])
         match = named_match(name, commander.mechs, env, 2 * args.seeds, how)
         (result,) = match.play(args.seed).values()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from echelon.arena.resolve import resolve
-from echelon.command.chat_calls import Calls
+from echelon.command.chat_calls import CallRecord
 from echelon.command.chat_commander import ChatCommander
 from echelon.command.port import CommandPort, named_over
 from echelon.command.session import Pace, Session
@@ -35,7 +35,7 @@ class Command(CommandArgs):
         session = Session(port, self.words, pace)
         battles = CommandedBattles(session, self.timing, self.names, recorder, self.replay, self.dataset)
         if self.kind == "llm":
-            battles.over_model(ChatCommander(self.llm, Calls(self.calls, self.llm)))
+            battles.over_model(ChatCommander(self.llm, CallRecord(self.calls, self.llm)))
         elif self.kind == "stdio":
             battles.over_stdio()
         else:

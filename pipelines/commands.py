@@ -14,7 +14,7 @@ from echelon.learn.checkpoint.files import format_report, inspect_checkpoint
 from echelon.pipelines.demo import Demo
 from echelon.pipelines.describe import Describe, Fingerprint, Tasks
 from echelon.pipelines.export import Export
-from echelon.pipelines.mcp import Mcp
+from echelon.pipelines.mcp import McpServer
 from echelon.pipelines.runs import Plot, Report
 from echelon.pipelines.verify import Verify
 from echelon.reports.doctor import print_answers
@@ -68,7 +68,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "report": Report,
     "export": Export,
     "verify": Verify,
-    "mcp": Mcp,
+    "mcp": McpServer,
     "doctor": Doctor,
 }
 """Command classes, in the order of the help."""

@@ -8,7 +8,7 @@ from echelon.serve.mcp_server import mcp_server
 
 
 @dataclass(frozen=True)
-class Mcp:
+class McpServer:
     """Serve battles over MCP on stdin and stdout, to be commanded by a language model (docs/LANGUAGE_MODELS.md)."""
 
     replays: Path | None = None

@@ -27,7 +27,7 @@ from echelon.agents.seating import RunnerMaker, check_policy, keeps_memory
 from echelon.agents.stacked import SLOTS, StackedPolicies, is_stackable
 from echelon.agents.team_policy import TeamPolicy, reads_action_mask, reads_factor_mask
 from echelon.arena.config import COMPUTE, ArenaConfig, check_settings
-from echelon.arena.pack_commanders import PackCommanders
+from echelon.arena.pack_commanders import BatchOrders
 from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
@@ -263,7 +263,7 @@ class MatchBatch:
         any_reads = any(reads_action_mask(policy) or reads_factor_mask(policy) for policy in alone)
         masked = (COMPOSITES, *factors(self.env.config.comm_dim))
         self.action_masks = ActionMasks(self.env.sim_model, masked) if any_reads else None
-        self.pack_commanders = PackCommanders.of(policies, slots, count)
+        self.pack_commanders = BatchOrders.of(policies, slots, count)
         self.threads = torch.get_num_threads()
         self.runner = arena.deciders.runner(policies, slots, self.sizes, count)
         self.recorder, self.estimates = recorder, None

@@ -11,7 +11,7 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Match, Result, win_rate_interval
 from echelon.arena.pack_commanders import with_orders
 from echelon.arena.resolve import common_env, resolve
-from echelon.command.pack_policy import PackName, PackPolicy
+from echelon.command.pack_policy import PackCommander, PackPolicy
 from echelon.env.outcome import Winner
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
@@ -97,7 +97,7 @@ def commander_table(
     """
     require(len(names) >= 2, "commanders", "two or more", list(names))
     commanders = {name: resolve(name) for name in names}
-    ids = {name: one.name if isinstance(one, PackName) else one.id for name, one in commanders.items()}
+    ids = {name: one.name if isinstance(one, PackCommander) else one.id for name, one in commanders.items()}
     require(len(set(ids.values())) == len(names), "commanders", "unique names", list(names))
     env = with_orders(common_env(list(commanders.values())) if env is None else env, commanders.values())
     policies = {name: one.policy(env, settings.device) for name, one in commanders.items()}

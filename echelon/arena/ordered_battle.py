@@ -11,11 +11,12 @@ import torch
 
 from echelon.arena.match import win_rate_interval
 from echelon.arena.resolve import resolve
-from echelon.command.chat_commander import read_orders, seat_of
-from echelon.command.pack_policy import MECHS, PackSeat, require_mechs
+from echelon.command.chat_commander import read_orders
+from echelon.command.pack_policy import MECHS, OrderTargets, order_targets, require_mechs
 from echelon.command.port import CommandPort, named_over
 from echelon.command.report import DRAW, Report
 from echelon.env.arguments import one_seed, whole_within
+from echelon.env.observation.layout import GROUPS
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
@@ -84,9 +85,9 @@ class OrderedBattle:
         return self.port.winners[0]
 
     @property
-    def seat(self) -> PackSeat:
+    def seat(self) -> OrderTargets:
         """Values that orders may refer to."""
-        return seat_of(self.port, 0)
+        return order_targets(self.port.view.env, GROUPS.index(self.side))
 
     def report(self) -> Report:
         """Return the report of the battle, see `docs/COMMAND.md`.

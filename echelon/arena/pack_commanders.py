@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 import torch
 
 from echelon.agents.runner import TeamSeat
-from echelon.command.pack_policy import OrderGiver, PackName, PackPolicy, PackSeat, Question
+from echelon.command.pack_policy import OrderGiver, OrderRequest, PackCommander, PackPolicy, order_targets
 from echelon.command.reply import order_row
 from echelon.command.report import Report, reports
 from echelon.env.env import EchelonEnv
 from echelon.env.leaves import Shown
-from echelon.env.observation.layout import GROUPS
 from echelon.rules.config import EnvConfig
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.errors import require
 
 
-class CommandedSeat(NamedTuple):
+class CommandedTeam(NamedTuple):
     """A team of a batch with a pack commander."""
 
     battle: int
@@ -28,19 +27,19 @@ class CommandedSeat(NamedTuple):
     """0 for blue, 1 for red."""
 
 
-class PackCommanders:
+class BatchOrders:
     """The pack commanders in a batch of battles. Use `of` to create them.
 
     Args:
         seats: pairs of an order giver and its seats.
     """
 
-    def __init__(self, seats: Sequence[tuple[OrderGiver, list[CommandedSeat]]]) -> None:
+    def __init__(self, seats: Sequence[tuple[OrderGiver, list[CommandedTeam]]]) -> None:
         self.seats = seats
         self._first_tick: list[int] = []
 
     @staticmethod
-    def of(policies: Mapping[str, Any], seats: Mapping[str, Sequence[TeamSeat]], count: int) -> PackCommanders | None:
+    def of(policies: Mapping[str, Any], seats: Mapping[str, Sequence[TeamSeat]], count: int) -> BatchOrders | None:
         """Return the pack commanders among `policies`, or None if there are none.
 
         Args:
@@ -48,11 +47,11 @@ class PackCommanders:
                 several policies, orders reach all mechs of a pack.
         """
         found = [
-            (policies[name].giver, [CommandedSeat(seat.row % count, seat.row // count) for seat in rows])
+            (policies[name].giver, [CommandedTeam(seat.row % count, seat.row // count) for seat in rows])
             for name, rows in seats.items()
             if isinstance(policies[name], PackPolicy)
         ]
-        return PackCommanders(found) if found else None
+        return BatchOrders(found) if found else None
 
     def write(self, env: EchelonEnv, td: Shown, decision: int) -> None:
         """Write the orders before a decision into `td`. Copies from the device when orders are due."""
@@ -77,20 +76,14 @@ class PackCommanders:
                 if seat.side not in told:
                     is_red = [bool(seat.side)] * env.num_envs
                     told[seat.side] = reports(env.state, env.sim_model, is_red, env.agent_names)
-                questions.append(Question(seat, told[seat.side][seat.battle], team_of(env, seat.side)))
+                questions.append(OrderRequest(seat, told[seat.side][seat.battle], order_targets(env, seat.side)))
             for seat, orders in zip(asked, commander.orders(questions), strict=True):
                 action = actions[list(env.command_map)[seat.side]]
                 for order in orders:
-                    _, pack, row = order_row(order, 1, *team_of(env, seat.side))
+                    _, pack, row = order_row(order, 1, *order_targets(env, seat.side))
                     action[seat.battle, pack, : len(row)] = row
         for group, action in actions.items():
             td[group, "action"] = action.to(env.device)
-
-
-def team_of(env: EchelonEnv, side: int) -> PackSeat:
-    """Return the packs, enemies and map size for the team on a side."""
-    packs = list(env.command_map.values())[side]
-    return PackSeat(len(packs), env.group_map[GROUPS[1 - side]], env.config.world.size[:2])
 
 
 def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
@@ -102,7 +95,7 @@ def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
     Raises:
         ConfigError: if two commanders require different periods or delays.
     """
-    found = [one.command for one in commanders if isinstance(one, PackName | PackPolicy)]
+    found = [one.command for one in commanders if isinstance(one, PackCommander | PackPolicy)]
     if not found:
         return config
     needed = {command for command in found if command is not None} or {CommandConfig()}

@@ -33,7 +33,7 @@ from echelon.arena.branches import (
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import adjusted_wald, win_rate_interval
 from echelon.arena.resolve import Commander, place_of, resolve
-from echelon.command.pack_policy import PackName
+from echelon.command.pack_policy import PackCommander
 from echelon.command.port import mechs_of
 from echelon.env.arguments import one_seed, whole_within
 from echelon.env.outcome import Winner
@@ -307,7 +307,7 @@ def commander_of(name: str) -> Commander:
     """Resolve the commander of a team's mechs from its name in a replay."""
     commander = resolve(mechs_of(name))
     # The replay contains the orders, so a file that names a language model causes no call.
-    return resolve(commander.mechs) if isinstance(commander, PackName) else commander
+    return resolve(commander.mechs) if isinstance(commander, PackCommander) else commander
 
 
 def arena_of(known: BattleSetup, settings: ArenaConfig, *others: BattleSetup) -> tuple[BatchArena, Battle]:

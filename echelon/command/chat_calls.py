@@ -79,7 +79,7 @@ def call_line(row: dict[str, Any]) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode() + b"\n"
 
 
-class Calls:
+class CallRecord:
     """Recorded calls, keyed by the hash of their prompt, optionally in a file.
 
     New calls are appended to an existing file, and its replies are reused for equal prompts. An incomplete last line,

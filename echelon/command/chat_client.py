@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from echelon.command.reply import MOST_BYTES
-from echelon.runtime.errors import ConfigError, one_line, require
+from echelon.runtime.errors import ConfigError, missing_package, one_line, require
 from echelon.runtime.limits import Limits, Settings
 
 Prompt = list[dict[str, str]]
@@ -104,7 +104,7 @@ class ModelSettings(Settings):
         return key
 
 
-class Answer(NamedTuple):
+class ChatResponse(NamedTuple):
     """Result of a call."""
 
     text: str
@@ -136,7 +136,7 @@ class ChatClient:
         try:
             import openai
         except ModuleNotFoundError as error:
-            message = f"a language model needs {error.name}, which is not installed: pip install 'echelon-marl[llm]'"
+            message = missing_package("a language model", error.name, "llm")
             raise ModuleNotFoundError(message, name=error.name) from None
         self.settings, self._errors = settings, openai
         self._key = settings.key()
@@ -158,8 +158,8 @@ class ChatClient:
         self,
         prompts: Sequence[Prompt],
         schemas: Sequence[Mapping[str, Any]],
-        on_answer: Callable[[int, Answer], object] = lambda index, answer: None,
-    ) -> list[Answer]:
+        on_answer: Callable[[int, ChatResponse], object] = lambda index, answer: None,
+    ) -> list[ChatResponse]:
         """Send prompts, at most `ModelSettings.concurrency` at a time, and return one answer per prompt.
 
         Args:
@@ -177,13 +177,13 @@ class ChatClient:
         self,
         prompts: Sequence[Prompt],
         schemas: Sequence[Mapping[str, Any]],
-        on_answer: Callable[[int, Answer], object],
-    ) -> list[Answer]:
+        on_answer: Callable[[int, ChatResponse], object],
+    ) -> list[ChatResponse]:
         if self._limit is None:
             self._limit = asyncio.Semaphore(self.settings.concurrency)
         limit = self._limit
 
-        async def one(index: int) -> Answer:
+        async def one(index: int) -> ChatResponse:
             async with limit:
                 answer = await self._timed(prompts[index], schemas[index])
             on_answer(index, answer)
@@ -191,24 +191,24 @@ class ChatClient:
 
         return list(await asyncio.gather(*map(one, range(len(prompts)))))
 
-    async def _timed(self, prompt: Prompt, schema: Mapping[str, Any]) -> Answer:
+    async def _timed(self, prompt: Prompt, schema: Mapping[str, Any]) -> ChatResponse:
         start_s = time.perf_counter()
         try:
             answer = await asyncio.wait_for(self._call(prompt, schema), self.settings.timeout_s)
         except (asyncio.TimeoutError, self._errors.APITimeoutError):
-            answer = Answer("", fault=TIMEOUT, detail=f"no answer within {self.settings.timeout_s:g} s")
+            answer = ChatResponse("", fault=TIMEOUT, detail=f"no answer within {self.settings.timeout_s:g} s")
         except self._errors.APIStatusError as error:
-            answer = Answer("", fault=f"status {error.status_code}", detail=str(error))
+            answer = ChatResponse("", fault=f"status {error.status_code}", detail=str(error))
         except self._errors.APIConnectionError as error:
-            answer = Answer("", fault=CONNECTION, detail=f"{error} {error.__cause__ or ''}")
+            answer = ChatResponse("", fault=CONNECTION, detail=f"{error} {error.__cause__ or ''}")
         except Exception as error:  # any transport error of a broken server, even within a body
-            answer = Answer("", fault=CONNECTION, detail=f"{type(error).__name__}: {error}")
+            answer = ChatResponse("", fault=CONNECTION, detail=f"{type(error).__name__}: {error}")
         latency_s = time.perf_counter() - start_s
         return answer._replace(
             text=self._hidden(answer.text), detail=one_line(self._hidden(answer.detail), 200), latency_s=latency_s
         )
 
-    async def _call(self, prompt: Prompt, schema: Mapping[str, Any]) -> Answer:
+    async def _call(self, prompt: Prompt, schema: Mapping[str, Any]) -> ChatResponse:
         if self._offers_schema:
             try:
                 return await self._sent(prompt, {"response_format": response_format(schema)})
@@ -218,7 +218,7 @@ class ChatClient:
                 self._offers_schema = False
         return await self._sent(prompt, {})
 
-    async def _sent(self, prompt: Prompt, further: dict[str, Any]) -> Answer:
+    async def _sent(self, prompt: Prompt, further: dict[str, Any]) -> ChatResponse:
         settings = self.settings
         if settings.temperature >= 0:
             further["temperature"] = settings.temperature
@@ -231,7 +231,7 @@ class ChatClient:
             async for chunk in response.iter_bytes():
                 body += chunk
                 if len(body) > MOST_BODY:
-                    return Answer("", fault=TOO_LONG, detail=f"more than {MOST_BODY:,} bytes")
+                    return ChatResponse("", fault=TOO_LONG, detail=f"more than {MOST_BODY:,} bytes")
         return read_answer(body)
 
     def _hidden(self, text: str) -> str:
@@ -256,12 +256,12 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "orders", "schema": dict(schema)}}
 
 
-def read_answer(body: bytes) -> Answer:
+def read_answer(body: bytes) -> ChatResponse:
     """Parse the body of a response into an answer."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
-        return Answer("", fault=NO_JSON, detail=body[:100].decode("utf-8", "replace"))
+        return ChatResponse("", fault=NO_JSON, detail=body[:100].decode("utf-8", "replace"))
     usage = document.get("usage") if isinstance(document, dict) else None
     tokens = [usage.get(name) if isinstance(usage, dict) else 0 for name in ("prompt_tokens", "completion_tokens")]
     prompt, written = (count if type(count) is int and 0 <= count <= MOST_TOKENS else 0 for count in tokens)
@@ -272,12 +272,12 @@ def read_answer(body: bytes) -> Answer:
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str) or not content.strip():
-        return Answer("", prompt, written, fault=EMPTY, detail="no text in the first choice")
+        return ChatResponse("", prompt, written, fault=EMPTY, detail="no text in the first choice")
     # A lone surrogate cannot be encoded, so it could be neither sent nor written.
     text = content.encode("utf-8", "replace").decode("utf-8")
     if len(text) > MOST_BYTES:
-        return Answer("", prompt, written, fault=TOO_LONG, detail=f"more than {MOST_BYTES:,} letters")
-    return Answer(text, prompt, written)
+        return ChatResponse("", prompt, written, fault=TOO_LONG, detail=f"more than {MOST_BYTES:,} letters")
+    return ChatResponse(text, prompt, written)
 
 
 def settings_of(fields: Mapping[str, Any]) -> ModelSettings:

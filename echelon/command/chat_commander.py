@@ -9,13 +9,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from echelon.command.chat_calls import Calls, facts_of
-from echelon.command.chat_client import Answer, ChatClient, ModelSettings, Prompt
+from echelon.command.chat_calls import CallRecord, facts_of
+from echelon.command.chat_client import ChatClient, ChatResponse, ModelSettings, Prompt
 from echelon.command.chat_prompt import key_of, prompt_of, reply_schema, report_text, system_text
-from echelon.command.pack_policy import Orders, PackSeat, Question
+from echelon.command.pack_policy import OrderRequest, Orders, OrderTargets, order_targets
 from echelon.command.port import CommandPort
 from echelon.command.reply import order_row, read_reply
-from echelon.env.observation.layout import GROUPS
 from echelon.runtime.errors import ConfigError, cut
 from echelon.runtime.files import FileError
 
@@ -31,7 +30,7 @@ LONGEST_REPEATED = 4000
 
 
 @dataclass
-class Talk:
+class Conversation:
     """Conversation state of one battle."""
 
     history: list[tuple[str, str]] = field(default_factory=list)
@@ -52,10 +51,10 @@ class ChatCommander:
         is_recorded: use only recorded calls and never call the server.
     """
 
-    def __init__(self, settings: ModelSettings, calls: Calls, is_recorded: bool = False) -> None:
+    def __init__(self, settings: ModelSettings, calls: CallRecord, is_recorded: bool = False) -> None:
         self.settings, self.calls, self.is_recorded = settings, calls, is_recorded
         self._client: ChatClient | None = None
-        self._talks: dict[Hashable, Talk] = {}
+        self._talks: dict[Hashable, Conversation] = {}
         self._told: set[str] = set()
         self.counts: Counter[str] = Counter()
         """Counters, keyed by the names in `COUNTED`."""
@@ -67,10 +66,10 @@ class ChatCommander:
     def reset_battles(self, keys: Iterable[Hashable]) -> None:
         """Reset the conversations of battles that start anew."""
         for key in keys:
-            self._talks[key] = Talk()
+            self._talks[key] = Conversation()
             self.counts["battles"] += 1
 
-    def orders(self, questions: Sequence[Question]) -> list[Orders]:
+    def orders(self, questions: Sequence[OrderRequest]) -> list[Orders]:
         """Return the valid orders for each question that take effect now.
 
         Raises:
@@ -79,7 +78,7 @@ class ChatCommander:
         given: list[Orders] = [[] for _ in questions]
         asked: list[tuple[int, str, Prompt]] = []
         for index, question in enumerate(questions):
-            talk = self._talks.setdefault(question.key, Talk())
+            talk = self._talks.setdefault(question.key, Conversation())
             if talk.wait:
                 talk.wait -= 1
                 if not talk.wait:
@@ -93,7 +92,7 @@ class ChatCommander:
             given[index] = self._taken(questions[index], text, row)
         return given
 
-    def _rows_of(self, asked: Sequence[tuple[Question, Prompt]]) -> list[Mapping[str, Any]]:
+    def _rows_of(self, asked: Sequence[tuple[OrderRequest, Prompt]]) -> list[Mapping[str, Any]]:
         """Return the recorded call of each prompt; call the server for missing ones."""
         keys = [key_of(prompt) for _, prompt in asked]
         new = {key: pair for key, pair in zip(keys, asked, strict=True) if key not in self.calls.rows}
@@ -107,7 +106,7 @@ class ChatCommander:
                 self._client = ChatClient(self.settings)
             places = list(new.items())
 
-            def keep(index: int, answer: Answer) -> None:
+            def keep(index: int, answer: ChatResponse) -> None:
                 key, (question, _) = places[index]
                 self.calls.add(self._row_of(key, question, answer))
 
@@ -117,7 +116,7 @@ class ChatCommander:
             self.counts["asked"] += len(new)
         return [self.calls.rows[key] for key in keys]
 
-    def _row_of(self, key: str, question: Question, answer: Answer) -> dict[str, Any]:
+    def _row_of(self, key: str, question: OrderRequest, answer: ChatResponse) -> dict[str, Any]:
         """Return the record's row for a call."""
         fault, detail = answer.fault, answer.detail
         orders: Orders = []
@@ -143,7 +142,7 @@ class ChatCommander:
             **{"orders": orders, "refused": refused},
         }
 
-    def _taken(self, question: Question, text: str, row: Mapping[str, Any]) -> Orders:
+    def _taken(self, question: OrderRequest, text: str, row: Mapping[str, Any]) -> Orders:
         """Return the orders of a call that take effect now."""
         talk = self._talks[question.key]
         self.counts["calls"] += 1
@@ -194,7 +193,7 @@ class ChatCommander:
             self._client = None
 
 
-def read_orders(text: str, seat: PackSeat) -> tuple[Orders, list[str]]:
+def read_orders(text: str, seat: OrderTargets) -> tuple[Orders, list[str]]:
     """Return the valid orders of a reply, and one error line for each refused order.
 
     Raises:
@@ -212,19 +211,16 @@ def read_orders(text: str, seat: PackSeat) -> tuple[Orders, list[str]]:
     return accepted, refused
 
 
-def seat_of(port: CommandPort, battle: int) -> PackSeat:
-    """Return the packs, enemies and map size that orders in a port's battle may refer to."""
-    env, enemy = port.view.env, GROUPS[0] if port.is_red[battle] else GROUPS[1]
-    return PackSeat(port.num_packs, env.group_map[enemy], port.view.config.world.size[:2])
-
-
 def command_battles(port: CommandPort, commander: ChatCommander) -> None:
     """Command the port's battles until the first battle in each slot has ended."""
     battles = range(len(port.ended))
     commander.reset_battles(battles)
     while not all(port.ended):
         reports = [report for report in port.reports() if not port.ended[report["battle"]]]
-        questions = [Question(report["battle"], report, seat_of(port, report["battle"])) for report in reports]
+        questions = [
+            OrderRequest(report["battle"], report, order_targets(port.view.env, int(port.is_red[report["battle"]])))
+            for report in reports
+        ]
         for question, orders in zip(questions, commander.orders(questions), strict=True):
             refused = port.order([{**order, "battle": question.key} for order in orders])
             assert not refused, refused

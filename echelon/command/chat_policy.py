@@ -11,23 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from echelon.agents.names import register_resolver, resolve
-from echelon.command.chat_calls import Calls, facts_of
+from echelon.command.chat_calls import CallRecord, facts_of
 from echelon.command.chat_client import ModelSettings, settings_of
 from echelon.command.chat_commander import ChatCommander
-from echelon.command.pack_policy import MECHS, PackName, require_mechs
+from echelon.command.pack_policy import LLM, MECHS, RECORDED, PackCommander, require_mechs
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.files import FileError, as_file_error, parse_json, read_file
 from echelon.runtime.json_checks import OBJECT
 
-LLM, RECORDED = "llm", "recorded"
-"""Prefixes of commander names. `llm` calls the server for prompts not in the record; `recorded` never calls it."""
 OF_BATTLES = ("mechs", "period", "delay_s")
 """Fields of a commander's file that are not fields of `ModelSettings`."""
 MOST_FILE = 1 << 20
 
 
 @dataclass(frozen=True)
-class ChatName(PackName):
+class ResolvedChatCommander(PackCommander):
     """A resolved `llm:FILE` or `recorded:FILE`."""
 
     settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
@@ -48,10 +46,10 @@ class ChatName(PackName):
     @functools.cached_property
     def giver(self) -> ChatCommander:  # type: ignore[override]
         """The chat commander, shared by all battles."""
-        return ChatCommander(self.settings, Calls(self.calls, self.settings), self.name.startswith(f"{RECORDED}:"))
+        return ChatCommander(self.settings, CallRecord(self.calls, self.settings), self.name.startswith(f"{RECORDED}:"))
 
 
-def resolve_chat(name: str) -> ChatName:
+def resolve_chat(name: str) -> ResolvedChatCommander:
     """Return the commander of `llm:FILE` or `recorded:FILE`.
 
     FILE contains a JSON object with the fields of `ModelSettings`, and `mechs`, `period` and `delay_s`. The record of
@@ -74,7 +72,7 @@ def resolve_chat(name: str) -> ChatName:
     if name.startswith(f"{RECORDED}:") and not calls.is_file():
         raise FileError(f"{calls}: expected the record of the calls of {path.name}, found none")
     # The model's training data is unknown, as for a commander with a factory.
-    return ChatName(name, None, resolve(mechs).policy, mechs, command, settings, calls)  # type: ignore[arg-type]
+    return ResolvedChatCommander(name, None, resolve(mechs).policy, mechs, command, settings, calls)  # type: ignore[arg-type]
 
 
 register_resolver(LLM, f"{LLM}:FILE", resolve_chat)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelon.command.chat_client import ModelSettings, Prompt
-from echelon.command.pack_policy import PackSeat
+from echelon.command.pack_policy import OrderTargets
 from echelon.command.reply import FIRE_NAMES, KIND_NAMES
 from echelon.command.report import Report, in_words
 
@@ -35,7 +35,7 @@ def prompt_hash(settings: ModelSettings) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def reply_schema(seat: PackSeat) -> dict[str, Any]:
+def reply_schema(seat: OrderTargets) -> dict[str, Any]:
     """Return the JSON schema of a reply."""
     number = {"type": "number", "minimum": 0}
     order = {
@@ -52,7 +52,7 @@ def reply_schema(seat: PackSeat) -> dict[str, Any]:
     return {**closed, "properties": {"orders": orders}, "required": ["orders"]}
 
 
-def system_text(seat: PackSeat, style: str | None) -> str:
+def system_text(seat: OrderTargets, style: str | None) -> str:
     """Return the first message: instructions, the ranges of packs and coordinates, and the names of the targets."""
     east, north = (f"{side:g}" for side in seat.size)
     facts = f"pack is 0 to {seat.packs - 1}. x is 0 to {east}, y is 0 to {north}. target: {', '.join(seat.enemies)}."

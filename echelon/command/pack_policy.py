@@ -1,6 +1,6 @@
 """Policies of a commanded team: an order giver for its packs, and a policy for its mechs.
 
-Whenever orders are due, a match passes one `Question` per battle to the order giver and applies the returned orders
+Whenever orders are due, a match passes one `OrderRequest` per battle to the order giver and applies the returned orders
 (`echelon.arena.pack_commanders`).
 """
 
@@ -18,6 +18,8 @@ from torchrl.data import Composite
 from echelon.agents.names import Commander, resolve
 from echelon.agents.team_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask, reads_factor_mask
 from echelon.command.report import Report
+from echelon.env.env import EchelonEnv
+from echelon.env.observation.layout import GROUPS
 from echelon.rules.config import EnvConfig
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.errors import require
@@ -28,7 +30,7 @@ Orders = list[dict[str, Any]]
 """Orders to the packs of one battle, in the format of `echelon.command.reply.order_row` without `battle`."""
 
 
-class PackSeat(NamedTuple):
+class OrderTargets(NamedTuple):
     """Values that orders in a battle may refer to."""
 
     packs: int
@@ -39,13 +41,19 @@ class PackSeat(NamedTuple):
     """Map size along x and y, in vox."""
 
 
-class Question(NamedTuple):
+def order_targets(env: EchelonEnv, side: int) -> OrderTargets:
+    """Return the packs, enemies and map size of the team on a side, 0 for blue and 1 for red."""
+    packs = list(env.command_map.values())[side]
+    return OrderTargets(len(packs), env.group_map[GROUPS[1 - side]], env.config.world.size[:2])
+
+
+class OrderRequest(NamedTuple):
     """A request for orders in one battle."""
 
     key: Hashable
     """Identifies the battle and the side across decisions."""
     report: Report
-    seat: PackSeat
+    seat: OrderTargets
 
 
 class OrderGiver(Protocol):
@@ -54,7 +62,7 @@ class OrderGiver(Protocol):
     def reset_battles(self, keys: Iterable[Hashable]) -> None:
         """Reset the memory of battles that start anew."""
 
-    def orders(self, questions: Sequence[Question]) -> list[Orders]:
+    def orders(self, questions: Sequence[OrderRequest]) -> list[Orders]:
         """Return the orders for each question that take effect now."""
 
     def facts(self) -> dict[str, Any]:
@@ -85,7 +93,7 @@ class PackPolicy:
 
 
 @dataclass(frozen=True)
-class PackName(Commander):
+class PackCommander(Commander):
     """A resolved commander that gives orders to packs."""
 
     mechs: str = MECHS
@@ -120,8 +128,9 @@ def require_mechs(mechs: Any) -> None:
     require(is_plain, "mechs", "heuristic:TIER, style:NAME or trained:NAME", mechs)
 
 
-PREFIXES = ("llm", "recorded", "orders")
-"""Prefixes of the names of pack commanders."""
+LLM, RECORDED, SCRIPTED = PREFIXES = ("llm", "recorded", "orders")
+"""Prefixes of the names of pack commanders. `llm` calls the server for prompts that are not in the record, `recorded`
+never calls it, `orders` runs a script."""
 
 
 def names_orders(policy: object) -> bool:

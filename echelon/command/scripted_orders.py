@@ -11,31 +11,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelon.agents.names import register_resolver, resolve
-from echelon.command.pack_policy import MECHS, Orders, PackName, Question, require_mechs
+from echelon.command.pack_policy import MECHS, SCRIPTED, OrderRequest, Orders, PackCommander, require_mechs
 from echelon.command.reply import FIRE_NAMES, KIND_NAMES, NEED_PLACE
 from echelon.runtime.errors import require
 
-PREFIX = "orders"
 GATHER_S = 8.0
 """Duration for which `gather` orders the packs to hold, in seconds."""
 
 
-def none(question: Question) -> Orders:
+def none(question: OrderRequest) -> Orders:
     """Return no orders, so that mechs play as without a commander."""
     return []
 
 
-def hold(question: Question) -> Orders:
+def hold(question: OrderRequest) -> Orders:
     """Order all packs to hold their position at all times."""
     return to_all(question, "hold")
 
 
-def gather(question: Question) -> Orders:
+def gather(question: OrderRequest) -> Orders:
     """Order all packs to hold for `GATHER_S`, then to fight freely."""
     return to_all(question, "hold" if question.report["time_s"] < GATHER_S else "free")
 
 
-def chance(question: Question) -> Orders:
+def chance(question: OrderRequest) -> Orders:
     """Return a random order to each pack. The report seeds the generator, so that battles are reproducible."""
     report, seat = question.report, question.seat
     places = [pack["place"] for pack in report["packs"]]
@@ -50,11 +49,11 @@ def chance(question: Question) -> Orders:
     return orders
 
 
-def to_all(question: Question, kind: str) -> Orders:
+def to_all(question: OrderRequest, kind: str) -> Orders:
     return [{"pack": pack, "kind": kind} for pack in range(question.seat.packs)]
 
 
-SCRIPTS: dict[str, Callable[[Question], Orders]] = {"none": none, "hold": hold, "gather": gather, "random": chance}
+SCRIPTS: dict[str, Callable[[OrderRequest], Orders]] = {"none": none, "hold": hold, "gather": gather, "random": chance}
 
 
 class ScriptedOrders:
@@ -71,7 +70,7 @@ class ScriptedOrders:
         """Count battles that start anew; a script has no memory to reset."""
         self.battles += len(list(keys))
 
-    def orders(self, questions: Sequence[Question]) -> list[Orders]:
+    def orders(self, questions: Sequence[OrderRequest]) -> list[Orders]:
         """Return the orders of the script for each question."""
         given = [SCRIPTS[self.script](question) for question in questions]
         self.given += sum(map(len, given))
@@ -83,7 +82,7 @@ class ScriptedOrders:
 
 
 @dataclass(frozen=True)
-class ScriptName(PackName):
+class ScriptedPackCommander(PackCommander):
     """A resolved commander `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
 
     script: str = "none"
@@ -93,14 +92,14 @@ class ScriptName(PackName):
         return ScriptedOrders(self.script)
 
 
-def resolve_script(name: str) -> ScriptName:
+def resolve_script(name: str) -> ScriptedPackCommander:
     """Return the commander of `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
     script, _, mechs = name.partition(":")[2].partition("/")
-    require(script in SCRIPTS, f"{PREFIX}:SCRIPT", f"one of {', '.join(SCRIPTS)}", script)
+    require(script in SCRIPTS, f"{SCRIPTED}:SCRIPT", f"one of {', '.join(SCRIPTS)}", script)
     mechs = mechs or MECHS
     require_mechs(mechs)
-    full_name = f"{PREFIX}:{script}/{mechs}"
-    return ScriptName(full_name, None, resolve(mechs).policy, mechs, None, script)  # type: ignore[arg-type]
+    full_name = f"{SCRIPTED}:{script}/{mechs}"
+    return ScriptedPackCommander(full_name, None, resolve(mechs).policy, mechs, None, script)  # type: ignore[arg-type]
 
 
-register_resolver(PREFIX, f"{PREFIX}:SCRIPT[/MECHS]", resolve_script)
+register_resolver(SCRIPTED, f"{SCRIPTED}:SCRIPT[/MECHS]", resolve_script)

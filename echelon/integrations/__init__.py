@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.runtime.errors import require
+from echelon.runtime.errors import missing_package, require
 
 
 def missing(extra: str, error: ModuleNotFoundError, module: str = "") -> ModuleNotFoundError:
     """Build the one-line error for a missing package of the module `echelon.integrations.{extra}`."""
     name, module = str(error.name).partition(".")[0], module or f"echelon.integrations.{extra}"
-    message = f"{module} needs {name}, which is not installed: pip install 'echelon-marl[{extra}]'"
-    return ModuleNotFoundError(message, name=name)
+    return ModuleNotFoundError(missing_package(module, name, extra), name=name)
 
 
 def require_no_options(options: Any) -> None:

@@ -14,7 +14,7 @@ from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, Tens
 from echelon.views.view import View
 
 
-class Factors(spaces.MultiDiscrete):
+class MaskedMultiDiscrete(spaces.MultiDiscrete):
     """A `MultiDiscrete [F]` that also samples with an `action_mask [S]`: the options of all factors in order."""
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
@@ -34,7 +34,7 @@ def space_of(spec: TensorSpec) -> spaces.Space:
     if isinstance(spec, Categorical) and spec.dtype == torch.bool:
         return spaces.Box(0, 1, tuple(spec.shape), np.int8)
     if isinstance(spec, MultiCategorical):
-        return Factors(spec.nvec.cpu().numpy())
+        return MaskedMultiDiscrete(spec.nvec.cpu().numpy())
     if isinstance(spec, Categorical):
         return spaces.Discrete(spec.n)
     if isinstance(spec, Bounded):

@@ -32,6 +32,11 @@ def cut(text: str, longest: int) -> str:
     return text[: longest - end - len(GAP)] + GAP + text[-end:]
 
 
+def missing_package(user: str, package: str | None, extra: str) -> str:
+    """Return the message for a package that `user` needs and that an extra of Echelon installs."""
+    return f"{user} needs {package}, which is not installed: pip install 'echelon-marl[{extra}]'"
+
+
 class Shown(reprlib.Repr):
     """A `repr` for values that may be long, deeply nested, or integers too long for Python to print."""
 

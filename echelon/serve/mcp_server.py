@@ -15,7 +15,7 @@ from echelon.arena.ordered_battle import OrderedBattle
 from echelon.command.chat_prompt import INSTRUCTIONS, reply_schema
 from echelon.command.pack_policy import MECHS
 from echelon.rules.config import ENV_PRESETS
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import ConfigError, missing_package, require
 from echelon.runtime.files import FileError
 from echelon.runtime.version import VERSION
 
@@ -138,7 +138,7 @@ def mcp_server(folder: Path | None = None) -> MCPServer:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
     except ModuleNotFoundError as error:
-        message = f"echelon mcp needs {error.name}, which is not installed: pip install 'echelon-marl[mcp]'"
+        message = missing_package("echelon mcp", error.name, "mcp")
         raise ModuleNotFoundError(message, name=error.name) from None
 
     def anticipated(tool: Function) -> Function:
@@ -179,9 +179,9 @@ def rules_text() -> str:
 
 def schema_text(packs: str) -> str:
     """Return the JSON schema of orders to the given number of packs; reports list the names of the enemies."""
-    from echelon.command.pack_policy import PackSeat
+    from echelon.command.pack_policy import OrderTargets
 
     require(packs.isascii() and packs.isdigit() and 1 <= len(packs) <= 2, "packs", "a number from 1 to 99", packs)
-    schema = reply_schema(PackSeat(int(packs), [], ()))
+    schema = reply_schema(OrderTargets(int(packs), [], ()))
     schema["properties"]["orders"]["items"]["properties"]["target"] = {"type": "string"}
     return json.dumps(schema)

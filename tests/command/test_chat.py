@@ -14,15 +14,15 @@ from serving import small_port
 
 import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
-from echelon.command.chat_calls import Calls, recorded_settings
+from echelon.command.chat_calls import CallRecord, recorded_settings
 from echelon.command.chat_client import ChatClient, ModelSettings, settings_of
 from echelon.command.chat_commander import ChatCommander, command_battles, read_orders
-from echelon.command.chat_prompt import PackSeat, key_of, prompt_hash, reply_schema
+from echelon.command.chat_prompt import OrderTargets, key_of, prompt_hash, reply_schema
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 KEY = "sk-very-secret-0123456789"
-SEAT = PackSeat(2, ["red_0", "red_1"], (40.0, 40.0))
+SEAT = OrderTargets(2, ["red_0", "red_1"], (40.0, 40.0))
 
 
 def settings(server, **how):
@@ -34,7 +34,7 @@ def commanded(server, battles=1, episode_s=4.0, path=None, port=None, is_recorde
     """Command battles to their end; return the commander and the port."""
     chosen = settings(server, **how)
     port = port or small_port(episode_s, battles=battles, period=4)
-    commander = ChatCommander(chosen, Calls(path, chosen), is_recorded)
+    commander = ChatCommander(chosen, CallRecord(path, chosen), is_recorded)
     try:
         command_battles(port, commander)
     finally:
@@ -137,7 +137,7 @@ def test_hanging_server_times_out():
 def test_missing_server_counts_as_connection_fault():
     with chat_server(nonsense) as server:
         chosen = settings(server, timeout_s=5.0)
-    commander = ChatCommander(chosen, Calls(None, chosen))
+    commander = ChatCommander(chosen, CallRecord(None, chosen))
     port = small_port(2.0, period=4)
     command_battles(port, commander)
     commander.close()
@@ -239,14 +239,14 @@ def final(port):
 def test_record_of_another_model_is_refused(tmp_path):
     path = tmp_path / "calls.jsonl"
     with chat_server(nonsense) as server:
-        Calls(path, settings(server))
+        CallRecord(path, settings(server))
         assert recorded_settings(path) == settings(server)
         with pytest.raises(FileError, match=r"calls.jsonl: model must be 'other' as now, got 'stand-in'"):
-            Calls(path, settings(server, model="other"))
-        Calls(path, settings(server, retries=7))
+            CallRecord(path, settings(server, model="other"))
+        CallRecord(path, settings(server, retries=7))
     path.write_text('{"a": 1}\n')
     with pytest.raises(FileError, match=r"calls.jsonl: schema must be"):
-        Calls(path, settings(server))
+        CallRecord(path, settings(server))
 
 
 def test_api_key_is_sent_but_never_stored_or_printed(tmp_path, monkeypatch, caplog, capsys):

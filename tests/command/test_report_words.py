@@ -8,8 +8,7 @@ from report_reader import QUESTIONS, answers_of
 
 import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
-from echelon.command.chat_commander import seat_of
-from echelon.command.pack_policy import Question
+from echelon.command.pack_policy import OrderRequest, order_targets
 from echelon.command.report import in_words
 from echelon.command.scripted_orders import chance
 
@@ -70,7 +69,7 @@ def played(config, battles, steps):
     reports = []
     for step in range(steps):
         for report in port.reports()[step % 2 :: 2]:
-            question = Question(0, report, seat_of(port, report["battle"]))
+            question = OrderRequest(0, report, order_targets(port.view.env, int(port.is_red[report["battle"]])))
             assert port.order([{**order, "battle": report["battle"]} for order in chance(question)]) == []
         port.step()
         reports += port.reports()

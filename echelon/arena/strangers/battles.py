@@ -22,7 +22,7 @@ from echelon.arena.pack_commanders import with_orders
 from echelon.arena.resolve import POLICY, TRAINED, Commander, Contender, contender, resolve
 from echelon.arena.skills import SEED as PIECES_SEED
 from echelon.arena.skills import play_piece
-from echelon.command.pack_policy import PackName
+from echelon.command.pack_policy import PackCommander
 from echelon.env.tasks.strangers import Population, shares_of
 from echelon.env.tasks.task import Task
 from echelon.learn.checkpoint.provenance import weight_hash
@@ -64,7 +64,7 @@ def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, dev
     """
     run = contender(policy, f"policy {number}", env)
     if isinstance(run.source, Commander):
-        is_recorded = isinstance(run.source, PackName)
+        is_recorded = isinstance(run.source, PackCommander)
         return replace(run, repeats=is_recorded or run.source.factory is None or ships(run.name))
     team = replace(run, name=POLICY).checked_policy(config, device)
     weights = run.source.state_dict() if isinstance(run.source, nn.Module) else {}

@@ -17,7 +17,7 @@ from echelon.env.describe.columns import describe_battle
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.keys import TELEMETRY
 from echelon.rules.config import EnvConfig
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, missing_package
 from echelon.runtime.files import atomic_write
 
 Actions = Literal["mean", "sampled"]
@@ -116,9 +116,7 @@ def export_onnx(
                 verbose=False,
             )
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"writing ONNX needs {error.name}, which is not installed: pip install 'echelon-marl[onnx]'"
-        ) from None
+        raise ConfigError(missing_package("writing ONNX", error.name, "onnx")) from None
     assert program is not None
     program.model.metadata_props.update(about or {})
     with atomic_write(Path(path)) as temporary:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from echelon.runtime.errors import missing_package
 from echelon.runtime.files import FileError, expect
 from echelon.scenarios.importers.ground import Heights, ReadOptions
 from echelon.scenarios.importers.heightmap import expect_cells, expect_finite
@@ -36,8 +37,7 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
     try:
         import tifffile
     except ImportError:
-        hint = "pip install 'echelon-marl[maps]'"
-        raise FileError(f"{name}: to read GeoTIFF needs tifffile, which is not installed: {hint}") from None
+        raise FileError(f"{name}: {missing_package('to read GeoTIFF', 'tifffile', 'maps')}") from None
     expect(data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), name, "a TIFF file", data[:4])
     logging.getLogger("tifffile").addHandler(logging.NullHandler())
     logging.getLogger("tifffile").propagate = False

@@ -9,9 +9,9 @@ from typing import Literal, get_args
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import ConfigError, missing_package, require
 from echelon.runtime.files import check_writable
-from echelon.viewer.exporters.course import Course
+from echelon.viewer.exporters.course import BattleTimeline
 
 Format = Literal["csv", "tacview", "gltf", "mp4", "rerun"]
 SUFFIXES: dict[Format, str] = {"csv": ".csv", "tacview": ".acmi", "gltf": ".glb", "mp4": ".mp4", "rerun": ".rrd"}
@@ -46,11 +46,10 @@ def export_replay(replay: Replay | Path | str, to: Format, out: Path | str, batt
     try:
         writer = importlib.import_module(f"{__name__}.{MODULES[to]}")
     except ModuleNotFoundError as error:
-        hint = "pip install 'echelon-marl[export]'"
-        raise ConfigError(f"format {to} needs {error.name}, which is not installed: {hint}") from None
+        raise ConfigError(missing_package(f"format {to}", error.name, "export")) from None
     replay = replay if isinstance(replay, Replay) else read(Path(replay))
     count = len(replay.battles)
     require(1 <= battle <= count, "battle", f"1..{count}, the battles of the replay", battle)
     check_writable(path)
     ground = rebuild(replay, replay.battles[battle - 1])
-    writer.write(Course(replay, battle - 1, ground), path)
+    writer.write(BattleTimeline(replay, battle - 1, ground), path)

@@ -41,7 +41,7 @@ class Flight:
         return position
 
 
-class Course:
+class BattleTimeline:
     """Reads one battle of a replay: positions in vox, angles in rad, points of damage and heat, times in seconds.
 
     Times are counted in substeps from the beginning of the battle. `seconds` converts them without rounding errors.

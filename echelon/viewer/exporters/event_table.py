@@ -10,7 +10,7 @@ from typing import Any
 
 from echelon.replay.battle import POINTS, Condition, FlightEnd
 from echelon.runtime.files import write_whole
-from echelon.viewer.exporters.course import Course, decimal_text, place
+from echelon.viewer.exporters.course import BattleTimeline, decimal_text, place
 
 COLUMNS = (
     *("seconds", "substep", "event", "mech", "target", "weapon", "x", "y", "z", "to_x", "to_y", "to_z"),
@@ -19,7 +19,7 @@ COLUMNS = (
 """Columns of the file. Positions are in vox, damage is in hit points."""
 
 
-def write(course: Course, path: Path) -> None:
+def write(course: BattleTimeline, path: Path) -> None:
     """Write the events of a battle.
 
     Raises:
@@ -34,7 +34,7 @@ def write(course: Course, path: Path) -> None:
     write_whole(path, text.getvalue().encode())
 
 
-def events(course: Course) -> Iterator[dict[str, Any]]:
+def events(course: BattleTimeline) -> Iterator[dict[str, Any]]:
     """The events of a battle, kind by kind; `substep` counts from the beginning of the battle."""
     yield from shots(course)
     for row in course.rows("harms"):
@@ -58,7 +58,7 @@ def events(course: Course) -> Iterator[dict[str, Any]]:
     yield {"substep": int(course.moments[-1]), "event": "end", "detail": course.outcome()}
 
 
-def shots(course: Course) -> Iterator[dict[str, Any]]:
+def shots(course: BattleTimeline) -> Iterator[dict[str, Any]]:
     """Beams, launches and the ends of flights."""
     for row in course.rows("beams"):
         parties = {"mech": course.name(row["shooter"]), "target": course.name(row["target"])}

@@ -12,7 +12,7 @@ import numpy as np
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
 from echelon.runtime.version import VERSION
-from echelon.viewer.exporters.course import TEAM_COLOURS, Course
+from echelon.viewer.exporters.course import TEAM_COLOURS, BattleTimeline
 from echelon.viewer.exporters.ground_mesh import ground_meshes
 from echelon.viewer.topdown import COLOURS
 
@@ -79,7 +79,7 @@ class Document:
         return struct.pack("<III", MAGIC, 2, 12 + len(body)) + body
 
 
-def write(course: Course, path: Path) -> None:
+def write(course: BattleTimeline, path: Path) -> None:
     """Write the ground as the battle began and the ways of all mechs. Shots and broken voxels are left out.
 
     Raises:
@@ -112,7 +112,7 @@ def write(course: Course, path: Path) -> None:
     write_whole(path, document.as_bytes(extras))
 
 
-def mech_tracks(course: Course, n: int) -> list[tuple[str, np.ndarray, str]]:
+def mech_tracks(course: BattleTimeline, n: int) -> list[tuple[str, np.ndarray, str]]:
     """The animated values of a mech, `[T + 1, 3 or 4]` float32: its place, its rotation as a quaternion x, y, z, w, and
     its size, which is 0 after its death."""
     half = course.yaws[:, n] / 2

@@ -12,7 +12,7 @@ from echelon.replay.battle import SCORE_PER_S, Condition
 from echelon.replay.file import arrays_of, digest
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError, atomic_write
-from echelon.viewer.exporters.course import TEAM_COLOURS, Course, place
+from echelon.viewer.exporters.course import TEAM_COLOURS, BattleTimeline, place
 from echelon.viewer.exporters.ground_mesh import ground_meshes
 from echelon.viewer.topdown import COLOURS
 
@@ -20,7 +20,7 @@ SUBSTEP, TIME = "substep", "time"
 """The two timelines: a sequence, and a duration since the battle began."""
 
 
-def write(course: Course, path: Path) -> None:
+def write(course: BattleTimeline, path: Path) -> None:
     """Write one recording of a battle. Its identifier is a hash of the battle, so that battles stay apart in a viewer.
 
     The terrain is that at the beginning of the battle.
@@ -47,7 +47,7 @@ def write(course: Course, path: Path) -> None:
             recording.disconnect()
 
 
-def log_ground(course: Course, recording: rr.RecordingStream) -> None:
+def log_ground(course: BattleTimeline, recording: rr.RecordingStream) -> None:
     """The ground as the battle began, a mesh a material."""
     recording.log("/", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
     for material, corners, triangles in ground_meshes(course.ground):
@@ -56,7 +56,7 @@ def log_ground(course: Course, recording: rr.RecordingStream) -> None:
         recording.log(f"terrain/{name}", mesh, static=True)
 
 
-def log_mechs(course: Course, recording: rr.RecordingStream) -> None:
+def log_mechs(course: BattleTimeline, recording: rr.RecordingStream) -> None:
     """The place of each mech while it lives, its box, and its hit points and heat; the scores of both teams."""
     deaths = {row["victim"]: row["tick"] + 1 for row in course.rows("deaths")}
     for n, mech in enumerate(course.mechs):
@@ -79,7 +79,7 @@ def log_mechs(course: Course, recording: rr.RecordingStream) -> None:
         send(course, recording, f"score/{team}", course.moments, rr.Scalars.columns(scalars=scores))
 
 
-def log_shots(course: Course, recording: rr.RecordingStream) -> None:
+def log_shots(course: BattleTimeline, recording: rr.RecordingStream) -> None:
     """All shots in flight and all beams of each substep, in the colour of their team."""
     substeps = range(int(course.moments[-1]) + 1)
     colours = [TEAM_COLOURS[mech["team"]] for mech in course.mechs]
@@ -102,7 +102,7 @@ def log_shots(course: Course, recording: rr.RecordingStream) -> None:
         send(course, recording, entity, np.array(substeps), columns.partition([len(row) for row in rows]))
 
 
-def log_events(course: Course, recording: rr.RecordingStream) -> None:
+def log_events(course: BattleTimeline, recording: rr.RecordingStream) -> None:
     """Deaths, conditions, and the beginning and end of the battle as text."""
     about = course.battle.about
     texts = [(0, f"{one_line(about['blue'])} against {one_line(about['red'])}")]
@@ -117,18 +117,20 @@ def log_events(course: Course, recording: rr.RecordingStream) -> None:
         log_at(course, recording, substep, "events", rr.TextLog(text))
 
 
-def nanoseconds(course: Course, substeps: Any) -> np.ndarray:
+def nanoseconds(course: BattleTimeline, substeps: Any) -> np.ndarray:
     """Times of substeps, exact."""
     return np.array([int(course.seconds(substep) * 10**9) for substep in substeps], "timedelta64[ns]")
 
 
-def send(course: Course, recording: rr.RecordingStream, entity: str, substeps: np.ndarray, columns: Any) -> None:
+def send(
+    course: BattleTimeline, recording: rr.RecordingStream, entity: str, substeps: np.ndarray, columns: Any
+) -> None:
     """Log columns with a row for each of the substeps."""
     times = [rr.TimeColumn(SUBSTEP, sequence=substeps), rr.TimeColumn(TIME, duration=nanoseconds(course, substeps))]
     rr.send_columns(entity, indexes=times, columns=columns, recording=recording)
 
 
-def log_at(course: Course, recording: rr.RecordingStream, substep: int, entity: str, value: Any) -> None:
+def log_at(course: BattleTimeline, recording: rr.RecordingStream, substep: int, entity: str, value: Any) -> None:
     """Log one value at a substep."""
     recording.set_time(SUBSTEP, sequence=substep)
     recording.set_time(TIME, duration=nanoseconds(course, [substep])[0])

@@ -13,7 +13,7 @@ from echelon.replay.battle import Condition
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
 from echelon.runtime.version import VERSION
-from echelon.viewer.exporters.course import Course, Flight, decimal_text, place
+from echelon.viewer.exporters.course import BattleTimeline, Flight, decimal_text, place
 
 MECH_TYPE = "Ground+Heavy+Armor+Vehicle+Tank"
 """Readers keep the positions of objects of this type. They drop those of `Human+Infantry`, of anything static, and of
@@ -30,7 +30,7 @@ FIRST_FLIGHT, FIRST_BEAM = 0x1000, 0x1000000
 """Object numbers, written in hexadecimal. Mech n is n + 1; 0 is the world."""
 
 
-def write(course: Course, path: Path) -> None:
+def write(course: BattleTimeline, path: Path) -> None:
     """Write mechs, shots, deaths and conditions of a battle. Terrain is not part of the format.
 
     Raises:
@@ -47,7 +47,7 @@ def write(course: Course, path: Path) -> None:
     write_whole(path, "\ufeff".encode() + "\n".join([*lines, ""]).encode())
 
 
-def frames_of(course: Course) -> dict[Decimal, list[str]]:
+def frames_of(course: BattleTimeline) -> dict[Decimal, list[str]]:
     """The lines of each frame by its time, s: states, events, then removals."""
     states: dict[Decimal, list[str]] = defaultdict(list)
     removals: dict[Decimal, list[str]] = defaultdict(list)
@@ -66,7 +66,7 @@ def frames_of(course: Course) -> dict[Decimal, list[str]]:
     return {time: states[time] + removals[time] for time in states.keys() | removals.keys()}
 
 
-def add_mechs(course: Course, states: dict[Decimal, list[str]], removals: dict[Decimal, list[str]]) -> None:
+def add_mechs(course: BattleTimeline, states: dict[Decimal, list[str]], removals: dict[Decimal, list[str]]) -> None:
     """A state of each living mech at each moment, with heat and hit points; its removal at its death."""
     deaths = {row["victim"]: row["tick"] + 1 for row in course.rows("deaths")}
     for n, mech in enumerate(course.mechs):
@@ -92,7 +92,7 @@ def add_mechs(course: Course, states: dict[Decimal, list[str]], removals: dict[D
 
 
 def add_flight(
-    course: Course, flight: Flight, states: dict[Decimal, list[str]], removals: dict[Decimal, list[str]]
+    course: BattleTimeline, flight: Flight, states: dict[Decimal, list[str]], removals: dict[Decimal, list[str]]
 ) -> None:
     """A state of a shot at each of its waypoints, and its removal at its end."""
     name = f"{FIRST_FLIGHT + flight.number:x}"
@@ -107,7 +107,7 @@ def add_flight(
     removals[course.seconds(flight.end)].append(f"-{name}")
 
 
-def events_of(course: Course) -> list[tuple[Decimal, str]]:
+def events_of(course: BattleTimeline) -> list[tuple[Decimal, str]]:
     """Deaths, conditions and the end of the battle, with their times, s."""
     events = []
     for row in course.rows("deaths"):
@@ -120,7 +120,7 @@ def events_of(course: Course) -> list[tuple[Decimal, str]]:
     return [*events, (course.seconds(course.moments[-1]), f"Bookmark|{course.outcome()}")]
 
 
-def new_object(course: Course, name: str, position: Any, kind: str, weapon: str, shooter: int) -> str:
+def new_object(course: BattleTimeline, name: str, position: Any, kind: str, weapon: str, shooter: int) -> str:
     """The line that creates a shot."""
     team = course.mechs[shooter]["team"]
     state = {"T": position_text(position), "Name": weapon, "Type": kind, "Parent": f"{shooter + 1:x}"}

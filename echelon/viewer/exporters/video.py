@@ -12,7 +12,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, atomic_write
 from echelon.runtime.terminal import tracked
 from echelon.viewer.battle_picture import BattlePlan, framed, vox_px
-from echelon.viewer.exporters.course import Course
+from echelon.viewer.exporters.course import BattleTimeline
 
 FRAMES_PER_S = 20
 SIDE_PX = 640
@@ -21,7 +21,7 @@ CODEC, PIXELS = "libx264", "yuv420p"
 """What browsers, slides and phones play. The pixels need an even width and height."""
 
 
-def write(course: Course, path: Path) -> None:
+def write(course: BattleTimeline, path: Path) -> None:
     """Write a battle in real time: frame k shows the moment k / `FRAMES_PER_S` seconds, the last frame shows the end.
 
     Raises:
