@@ -171,7 +171,7 @@ def style(
 
 
 class Watcher:
-    """A sink of `BatchArena.play` that sums, per battle and team, quantities that are not among the statistics.
+    """Sum further quantities of each battle and team, beside the statistics; a `sink` of `BatchArena.play`.
 
     Args:
         config: config of the battles.

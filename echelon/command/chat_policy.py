@@ -20,7 +20,7 @@ from echelon.runtime.files import FileError, as_file_error, parse_json, read_fil
 from echelon.runtime.json_checks import OBJECT
 
 OF_BATTLES = ("mechs", "period", "delay_s")
-"""Fields of a commander's file that are not fields of `ModelSettings`."""
+"""Fields of a commander's JSON file, in addition to the fields of `ModelSettings`."""
 MOST_FILE = 1 << 20
 
 

@@ -15,7 +15,7 @@ AT_PLACE = ("move", "attack", "defend", "screen")
 """Kinds of orders whose position appears in the plain-English report."""
 FIRE_WORDS = {"free": "", "return": ", returning fire only,", "hold": ", holding fire,"}
 DRAW = "nobody"
-"""Winner of a draw in messages and results."""
+"""Value of `won_by` for a draw. It is part of the protocol of Echelon 1.0, so the word stays."""
 WINNERS = ("own", "enemy", DRAW)
 Report = dict[str, Any]
 """Report of one battle as JSON values; `docs/COMMAND.md` lists its fields."""
