@@ -65,7 +65,7 @@ def git(root: Path, *arguments: str) -> str | None:
 
 
 def table(root: Path) -> str:
-    """Return a Markdown table with one row per stale figure, and a line with the numbers of stale and current figures."""
+    """Return a Markdown table with one row per stale figure, and a line that counts stale and current figures."""
     rows, fresh = ["| page | section | commit | commits to its sources since |", "|---|---|---|---|"], 0
     for figure in figures(root):
         since = changes(root, figure.commit)

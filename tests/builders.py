@@ -17,7 +17,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act, Orders
-from echelon.rules.catalog import HAZARDS, Material
+from echelon.rules.catalog import HAZARDS, Catalog, Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster
@@ -37,6 +37,13 @@ def short_battles(decisions: int) -> EnvConfig:
     rules = RulesConfig(decision_repeat=1, max_episode_s=RulesConfig.dt_s * decisions)
     blue, red = ("medium", "light"), ("medium", "scout")
     return dataclasses.replace(EnvConfig.small(), map_pool=2, blue=blue, red=red, rules=rules)
+
+
+def weak_catalog() -> Catalog:
+    """Return the newest catalog with a tenth of each hull's hit points, for battles in which mechs die soon."""
+    newest = Catalog()
+    hulls = {name: dataclasses.replace(hull, hp=hull.hp / 10) for name, hull in newest.hulls.items()}
+    return dataclasses.replace(newest, hulls=hulls)
 
 
 def columns_of(material: Tensor, fact: str) -> Tensor:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from builders import weak_catalog
 from tiny_runs import run_to_the_end, tiny_run
 
 from echelon.agents.heuristic import Heuristic
@@ -17,7 +18,6 @@ from echelon.env.env import EchelonEnv
 from echelon.env.first_compile import CompileProcess, compile_process, loops_ready
 from echelon.league.matchmaking import round_robin
 from echelon.learn.trainer import Trainer
-from echelon.rules.catalog import Catalog
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime import compile
@@ -25,12 +25,11 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.loop_cache import PACKAGE, cache_folder
 
 CPU = torch.device("cpu")
-WEAK = {name: dataclasses.replace(hull, hp=hull.hp / 10) for name, hull in Catalog().hulls.items()}
 ENDING_EARLY = dataclasses.replace(
     EnvConfig.small(),
     world=WorldConfig(40, 40, 12),
     rules=RulesConfig(max_episode_s=10.0),
-    catalog=dataclasses.replace(Catalog(), hulls=WEAK),
+    catalog=weak_catalog(),
     map_pool=2,
 )
 """Battles between weak mechs, most of which end before the time limit."""

@@ -5,25 +5,24 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from builders import weak_catalog
 from torch import Tensor
 
 from echelon.agents.env_teams import EnvTeams, TeamSlice
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.env.objectives.zone import path_length
-from echelon.rules.catalog import Catalog
 from echelon.rules.config import EnvConfig, RewardConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 
 GAMMA = 0.9
-WEAK = {name: dataclasses.replace(hull, hp=hull.hp / 10) for name, hull in Catalog().hulls.items()}
 ONES = dict.fromkeys(("approach", "zone", "damage", "kill", "assist", "death", "terminal"), 1.0)
 CONFIG = dataclasses.replace(
     EnvConfig.small(),
     world=WorldConfig(40, 40, 12),
     rules=RulesConfig(max_episode_s=6.0),
     reward=RewardConfig(**ONES, contested_offence=1.0, contested_death=1.0, team_mix_alpha=1.0, gamma=GAMMA),
-    catalog=dataclasses.replace(Catalog(), hulls=WEAK),
+    catalog=weak_catalog(),
     map_pool=2,
 )
 

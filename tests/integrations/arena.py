@@ -16,21 +16,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from builders import weak_catalog
 
 import echelon
 from echelon.env.outcome import Reason
-from echelon.rules.catalog import Catalog
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 
-STANDARD = Catalog()
-WEAK = {name: dataclasses.replace(hull, hp=hull.hp / 10) for name, hull in STANDARD.hulls.items()}
 ARENA = EnvConfig(
     world=WorldConfig(40, 40, 12),
     rules=RulesConfig(max_episode_s=5.0, zone_score_to_win_s=1.5),
     blue=("medium", "light"),
     red=("medium", "scout"),
-    catalog=dataclasses.replace(STANDARD, hulls=WEAK),
+    catalog=weak_catalog(),
     map_pool=8,
 )
 OPPONENT = "heuristic:expert"

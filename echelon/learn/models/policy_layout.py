@@ -120,9 +120,7 @@ def stored_layout(where: str, value: Any, comm_dim: int, written_by: str) -> Pol
             if column != known[column[0]]:
                 raise FileError(f"{name}: expected {size_of(known[column[0]])}, got {size_of(column)}; {hint}")
         if stream in WHOLE and columns != today.columns(stream):
-            raise FileError(
-                f"{where}.{stream}: expected all observation columns of this version of Echelon, in order; {hint}"
-            )
+            raise FileError(f"{where}.{stream}: expected all columns of this version, in its order; {hint}")
     if "alive" not in stored.places("ego"):  # The critic uses this column to mask dead mechs.
         raise FileError(f"{where}.ego: column 'alive': expected once, got none; {hint}")
     return stored

@@ -201,7 +201,7 @@ BAD = {
     "a stream of a later version": ({**TODAY, "sonar": [["x", 1, 0.0, 1.0]]}, "layout.sonar: expected a stream"),
     "a stream that is missing": (without("squad"), "layout.squad: expected a list of columns, got none"),
     "no column alive": (without("ego", "alive"), "layout.ego: column 'alive': expected once, got none"),
-    "an action without jets": (without("action", "vertical"), "layout.action: expected all columns"),
+    "an action without jets": (without("action", "vertical"), "layout.action: expected all columns of this version"),
     "a width without end": (column("ego", "jam", width=1 << 40), "layout.ego.*must be an integer 0..4096"),
     "a width that is no number": (column("ego", "jam", width="1"), "must be an integer 0..4096"),
     "no object": ([1], "layout must be an object"),
