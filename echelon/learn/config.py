@@ -173,6 +173,21 @@ class EvalConfig:
 
 
 @dataclass(frozen=True)
+class WandbConfig:
+    """The run at Weights & Biases of `--logger wandb`. Environment variables set the rest, such as WANDB_ENTITY and
+    WANDB_MODE=offline."""
+
+    project: str = "echelon"
+    """Project of the run."""
+    name: str = ""
+    """Name of the run; empty: the name of the run folder."""
+    group: str = ""
+    """Group of the run, such as the runs of several seeds; empty: none."""
+    tags: tuple[str, ...] = ()
+    """Tags of the run."""
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """Configuration of a training run."""
 
@@ -249,7 +264,8 @@ class TrainConfig:
     deterministic: bool = False
     """Use deterministic algorithms: runs on the same machine are identical; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"
-    """Logger in addition to `metrics.csv`; csv: none."""
+    """Logger in addition to `metrics.csv`; csv: none. For others see `echelon.learn.callbacks.loggers`."""
+    wandb: WandbConfig = field(default_factory=WandbConfig)
     checkpoint_every: Annotated[int, MANY] = 50
     """Number of iterations between checkpoints."""
     keep_checkpoints: Annotated[int, MANY] = 5

@@ -1,4 +1,4 @@
-"""Metrics of a run: one CSV row per iteration, and optional TorchRL loggers."""
+"""Metrics of a run: one CSV row per iteration, and the names under which loggers receive them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +16,6 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.reward import TERMS
 from echelon.learn.ppo.update import DIAGNOSTICS, LOSSES, REPORTED
 from echelon.runtime.distributed import Ranks
-from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, append_whole, read_file, write_whole
 
 COLUMN_OF = {"loss_objective": "loss_policy", "loss_critic": "loss_value"}
@@ -74,6 +70,21 @@ MEASURED = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
 """Wall-clock columns; only these differ between two deterministic runs."""
 
 
+COMMON_NAMES = {
+    "charts/episodic_return": "return",
+    "charts/episodic_length": "battle_decisions",
+    "charts/learning_rate": "learning_rate",
+    "charts/SPS": "agent_steps_per_s",
+    "losses/policy_loss": "loss_policy",
+    "losses/value_loss": "loss_value",
+    "losses/entropy": "entropy",
+    "losses/approx_kl": "kl",
+    "losses/clipfrac": "clip_fraction",
+    "losses/explained_variance": "explained_variance",
+}
+"""Columns by the names of CleanRL's scripts, which loggers receive too."""
+
+
 class CsvTable:
     """A CSV file written row by row; a resumed run appends to the existing file and keeps the order of its columns.
 
@@ -113,71 +124,11 @@ class CsvTable:
         append_whole(self.path, encoded(text))
 
 
-class MetricsLog:
-    """Writes `metrics.csv` and optionally to TensorBoard or Weights & Biases through TorchRL's loggers.
-
-    Args:
-        after_steps: agent steps at the start of this process; TensorBoard hides later points of an earlier process.
-        logger: csv, tensorboard or wandb; the latter two are imported only if selected.
-    """
-
-    def __init__(self, folder: Path, after_iteration: int = 0, after_steps: int = 0, logger: str = "csv") -> None:
-        self.table = CsvTable(folder / "metrics.csv", COLUMNS, after_iteration)
-        self.board: Any = None
-        if logger != "csv":
-            has_logger = find_spec(logger) is not None
-            require(has_logger, "--logger", "csv, or installed (pip install -e '.[log]')", logger)
-            from torchrl.record.loggers import get_logger
-
-            self.board = get_logger(
-                logger, str(folder), logger, **({"project": "echelon"} if logger == "wandb" else {})
-            )
-            if logger == "tensorboard":
-                # The purge mark goes into the next event file, so close the current one.
-                self.board.experiment.close()
-                self.board.experiment.purge_step = after_steps + 1
-
-    @property
-    def path(self) -> Path:
-        return self.table.path
-
-    def write(self, values: Mapping[str, float | None]) -> None:
-        """Append a row with `COLUMNS` and any other values; None for an empty cell."""
-        for name, value in values.items():
-            is_number = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-            require(is_number, f"metrics[{name!r}]", "a number or None (of a tensor: value.item())", value)
-        self.table.write(values)
-        if self.board is not None:
-            for name, value in values.items():
-                if value is not None and name not in CLOCKS:
-                    self.board.log_scalar(name, value, step=int(values["agent_steps"] or 0))
-
-    def write_evaluation(self, rows: Sequence[Mapping[str, Any]], agent_steps: int) -> None:
-        """Send the numbers in rows of `evaluations.csv` to the logger as `evaluation/RIVAL/COLUMN`; csv alone needs
-        nothing more."""
-        if self.board is None:
-            return
-        for row in rows:
-            for name, value in row.items():
-                if isinstance(value, int | float):
-                    self.board.log_scalar(f"evaluation/{row['rival']}/{name}", value, step=agent_steps)
-
-    def write_image(self, name: str, picture: np.ndarray, agent_steps: int) -> None:
-        """Send an image `[H, W, 3]` uint8 to the logger, if there is one."""
-        if self.board is None:
-            return
-        writer = self.board.experiment
-        if hasattr(writer, "add_image"):
-            writer.add_image(name, picture, agent_steps, dataformats="HWC")
-        else:
-            import wandb
-
-            writer.log({name: wandb.Image(picture), "trainer/step": agent_steps})
-
-    def close(self) -> None:
-        if self.board is not None:
-            writer = self.board.experiment
-            writer.close() if hasattr(writer, "close") else writer.finish()
+def for_loggers(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the values that a logger receives: the columns without `CLOCKS` and empty cells, and again those of
+    `COMMON_NAMES` under their common name."""
+    own = {name: value for name, value in values.items() if value is not None and name not in CLOCKS}
+    return {**own, **{name: own[column] for name, column in COMMON_NAMES.items() if column in own}}
 
 
 def read_table(path: Path) -> list[dict[str, str]]:

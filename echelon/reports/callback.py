@@ -7,8 +7,8 @@ from typing import Any
 
 from echelon.arena.evaluator import BEHAVIOUR
 from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
-from echelon.learn.callbacks.loggers import MetricsLogger
-from echelon.learn.metrics import MetricsLog, read_metrics, read_table
+from echelon.learn.callbacks.loggers import LoggerCallback
+from echelon.learn.metrics import read_metrics, read_table
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
@@ -162,13 +162,14 @@ class Report(Pictures):
 
 
 class BattleStrips(Callback):
-    """Sends a strip of the recorded battle of every evaluation to the run's logger, if it has one."""
+    """Sends a strip of the recorded battle of every evaluation to each `LoggerCallback` of the run."""
 
     def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
-        for callback in trainer.callbacks.all:
-            if isinstance(callback, MetricsLogger) and callback.log is not None and callback.log.board is not None:
-                attempt(trainer, partial(self.send, callback.log, replay))
+        loggers = [callback for callback in trainer.callbacks.all if isinstance(callback, LoggerCallback)]
+        if loggers:
+            attempt(trainer, partial(self.send, loggers, replay))
 
-    def send(self, log: MetricsLog, replay: Replay, trainer: TrainingRun) -> None:
+    def send(self, loggers: Sequence[LoggerCallback], replay: Replay, trainer: TrainingRun) -> None:
         picture = strip_pixels(replay, 0, rebuild(replay, replay.battles[0]))
-        log.write_image("evaluation/battle", picture, trainer.counters.agent_steps)
+        for each in loggers:
+            each.log_image(trainer, "evaluation/battle", picture)

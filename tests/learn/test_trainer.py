@@ -3,11 +3,9 @@
 import dataclasses
 import json
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
-import programs
 import pytest
 import torch
 from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
@@ -19,7 +17,7 @@ from echelon.learn.checkpoint.format import LEARNER, Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.resume import restore_optimizer
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import CurriculumState
-from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
+from echelon.learn.metrics import COLUMNS, read_metrics
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.snapshot_pool import Weights
 from echelon.learn.ppo.nonfinite_dump import NotFinite
@@ -225,28 +223,6 @@ def test_deterministic_setting_applies_during_training_only(tmp_path):
         Trainer(tiny_run(deterministic=deterministic), tmp_path / str(deterministic), callbacks=[Notes()]).train(1)
         assert seen == [(deterministic, not deterministic)]
         assert not torch.are_deterministic_algorithms_enabled() and torch.backends.cudnn.benchmark == before
-
-
-@pytest.mark.requirement("R49")
-def test_tensorboard_logger_writes_events(tmp_path):
-    pytest.importorskip("tensorboard")
-    trainer = Trainer(tiny_run(logger="tensorboard"), tmp_path)
-    trainer.train(1)
-    assert list((tmp_path / "tensorboard").rglob("events*"))
-
-
-@pytest.mark.requirement("R49")
-def test_wandb_is_imported_only_when_selected(tmp_path):
-    program = f"""
-import sys, pathlib
-from echelon.learn.metrics import MetricsLog
-MetricsLog(pathlib.Path({str(tmp_path)!r}))
-assert not {{"wandb", "tensorboard"}} & set(sys.modules)
-"""
-    assert programs.run("-c", program).returncode == 0
-    if find_spec("wandb") is None:
-        with pytest.raises(ConfigError, match=r"--logger must be csv, or installed .*, got 'wandb'"):
-            MetricsLog(tmp_path, logger="wandb")
 
 
 @pytest.mark.long

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 from tiny_runs import evaluated_run, tiny_run
+from torchrl.record.loggers import CSVLogger
 
 from echelon.arena import eval_callback, skills
 from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.base import Callback, Interrupted
-from echelon.learn.callbacks.loggers import MetricsLogger
+from echelon.learn.callbacks.loggers import LoggerCallback
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_columns, read_metrics, read_table
 from echelon.learn.trainer import Trainer
@@ -161,7 +162,9 @@ def test_failing_picture_does_not_end_run(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(report_callback, "strip_pixels", fails)
     monkeypatch.setattr(report_callback, "rebuild", lambda *_: None)
     with caplog.at_level("INFO", "echelon"):
-        trainer = Trainer(tiny_run(), tmp_path, callbacks=[Curves(), Report(0.0), BattleStrips(), Boarded()])
+        trainer = Trainer(
+            tiny_run(), tmp_path, callbacks=[Curves(), Report(0.0), BattleStrips(), LoggerCallback(Board(tmp_path))]
+        )
         trainer.train()
         BattleStrips().on_replay(trainer, SimpleNamespace(battles=[None]))
     assert len(read_metrics(tmp_path / "metrics.csv")) == 3
@@ -169,51 +172,39 @@ def test_failing_picture_does_not_end_run(tmp_path, monkeypatch, caplog):
     assert len(lines) >= 3 and all(line.isprintable() for line in lines)
 
 
-class Board:
-    """A logger with the interface of TorchRL's TensorBoard logger."""
+class Board(CSVLogger):
+    """A logger that takes images, as that of TensorBoard does."""
 
-    def __init__(self):
-        self.scalars, self.images, self.experiment = {}, [], self
+    def __init__(self, folder):
+        super().__init__("board", str(folder))
+        self.scalars, self.images = {}, []
+        self.experiment.add_image = lambda *words, dataformats: self.images.append((*words, dataformats))
 
-    def log_scalar(self, name, value, step):
+    def log_scalar(self, name, value, step=None):
         self.scalars.setdefault(name, []).append(step)
-
-    def add_image(self, name, picture, step, dataformats):
-        self.images.append((name, picture, step, dataformats))
-
-    def close(self):
-        pass
-
-
-class Boarded(MetricsLogger):
-    def setup(self, trainer):
-        super().setup(trainer)
-        self.log.board = self.board = Board()
 
 
 @pytest.mark.long
 def test_recorded_battles_embed_replay_and_log_strip(tmp_path):
     """The logger also receives the columns of both tables."""
-    logger = Boarded()
-    callbacks = [EvalCallback(), BattleStrips(), Report(1e9), logger]
+    board = Board(tmp_path / "board")
+    callbacks = [EvalCallback(), BattleStrips(), Report(1e9), LoggerCallback(board)]
     Trainer(tiny_run(evaluation=EVALUATION, replay_battles=2), tmp_path, callbacks=callbacks).train()
     page = embedded(tmp_path)
     assert page.lower().startswith("<!doctype html>") and len(page) > 50_000
     name = f"{tmp_path.name}/iteration_000003"
     assert told(tmp_path)["battle"].startswith(f"{name} (blue) against heuristic:trivial (red); winner: ")
     assert str(tmp_path) not in told(tmp_path)["battle"], "no path"
-    assert [image[0] for image in logger.board.images] == ["evaluation/battle"] * 3
-    assert [image[2] for image in logger.board.images] == [0, 320, 480]
-    picture = logger.board.images[0][1]
+    assert [image[0] for image in board.images] == ["evaluation/battle"] * 3
+    assert [image[2] for image in board.images] == [0, 320, 480]
+    picture = board.images[0][1]
     assert picture.dtype == np.uint8 and picture.shape[2] == 3 and picture.std() > 10
     filled = set().union(*read_metrics(tmp_path / "metrics.csv")) - {"iteration", "agent_steps"}
-    assert filled <= set(logger.board.scalars)
+    assert filled <= set(board.scalars)
     for row in read_table(tmp_path / "evaluations.csv"):
         own = {f"evaluation/{row['rival']}/{column}" for column in row if column not in WHEN}
-        assert own <= set(logger.board.scalars)
-    assert set(read_columns(tmp_path / "evaluations.csv")) - WHEN <= {
-        name.split("/")[-1] for name in logger.board.scalars
-    }
+        assert own <= set(board.scalars)
+    assert set(read_columns(tmp_path / "evaluations.csv")) - WHEN <= {name.split("/")[-1] for name in board.scalars}
 
 
 WHEN = {"iteration", "agent_steps", "seconds", "rival"}
