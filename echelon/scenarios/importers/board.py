@@ -21,11 +21,13 @@ from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, ColumnSpa
 HEX_VOX = 4
 """Columns along a side of a hex's square."""
 MOST_HEXES = 1 << 16
+MOST_TERRAINS = 64
+"""Terrains of a hex."""
 MOST_BYTES = 1 << 23
-"""Size of a board: text takes many times its size while it is read."""
+"""Maximum size of a file in bytes. Parsed text takes many times this memory."""
 LEVELS = 1 << 10
 TOKEN = re.compile(r'"[^"\n]*"|[^\s"]+')
-"""A word, or a text in quotation marks."""
+"""A word, or a quoted text."""
 STANDS_FOR = {
     "woods": "foliage",
     "jungle": "foliage",
@@ -36,13 +38,14 @@ STANDS_FOR = {
     "bridge": "reinforced",
     "magma": "lava",
 }
-"""Material by terrain; other terrains leave the ground as it is."""
+"""Material by terrain. Other terrains do not change the ground."""
 ELEVATIONS = {"building": "bldg_elev", "bridge": "bridge_elev", "fuel_tank": "fuel_tank_elev", "woods": "foliage_elev"}
 ELEVATIONS["jungle"] = "foliage_elev"
-"""The terrain that tells the height of another one."""
+"""Name of the terrain that holds the height of another terrain."""
+
 USUAL_HEIGHT = {"woods": 2, "jungle": 2}
 HARD = 3
-"""Construction of buildings from which on they are reinforced: heavy and hardened ones."""
+"""Lowest construction of a building that becomes reinforced: heavy (3) and hardened (4)."""
 
 
 class Hex(NamedTuple):
@@ -53,21 +56,21 @@ class Hex(NamedTuple):
 
 
 def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
-    """The ground of a board: a level is a voxel; the lowest ground has height 0.
+    """Return the ground of a board. A level is a voxel, and the lowest ground has height 0.
 
     Raises:
-        FileError: the file is no board, or its hexes are not those of its size.
-        ConfigError: a terrain of `--material` is nowhere on the board.
+        FileError: the file is not a board, has another number of hexes than its size, or is too large.
+        ConfigError: the board has no terrain of a name in `--material`.
     """
     name = path.name
-    width, depth, hexes = parse(name, data)
+    width, depth, hexes = parse(name, data, options)
     known = {terrain for each in hexes for terrain in each.terrains}
     for key in options.materials:
         require(key in known, "--material", f"by one of the terrains of {name}: {', '.join(sorted(known))}", key)
     bottoms = [ground_of(each) for each in hexes]
     base, ceiling = min(bottoms), max(each.level for each in hexes)
     expect(ceiling - base <= LEVELS, f"{name}: levels", f"at most {LEVELS}", ceiling - base)
-    size_x, size_y = width * HEX_VOX, depth * HEX_VOX + (HEX_VOX // 2 if width > 1 else 0)
+    size_x, size_y = columns_of(width, depth)
     places, materials, total = [], [], 0
     for index, each in enumerate(hexes):
         x, y = place_of(index, width, size_y)
@@ -84,10 +87,15 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     return Ground(name, size, found, np.concatenate([*materials, np.zeros(0, np.uint8)]), notes=notes, has_columns=True)
 
 
-def parse(name: str, data: bytes) -> tuple[int, int, list[Hex]]:
-    """Width, depth and hexes of a board, row after row from the top, as MegaMek reads them: in the order of the file.
+def columns_of(width: int, depth: int) -> tuple[int, int]:
+    """Return the columns along x and y of a board of `width` x `depth` hexes."""
+    return width * HEX_VOX, depth * HEX_VOX + (HEX_VOX // 2 if width > 1 else 0)
 
-    The numbers of hexes (0102 is column 1, row 2) say nothing to MegaMek; the file is refused if they differ from the
+
+def parse(name: str, data: bytes, options: ReadOptions) -> tuple[int, int, list[Hex]]:
+    """Return the width, the depth and the hexes of a board, row by row from the top, in the order of the file.
+
+    MegaMek ignores the numbers of hexes (0102 is column 1, row 2). A file is refused if its numbers differ from its
     order.
     """
     expect(len(data) <= MOST_BYTES, f"{name}: bytes", f"at most {MOST_BYTES:,}", len(data))
@@ -106,6 +114,7 @@ def parse(name: str, data: bytes) -> tuple[int, int, list[Hex]]:
                 min(width, depth) >= 1 and width * depth <= MOST_HEXES, where, f"1..{MOST_HEXES} hexes", line.strip()
             )
             size = width, depth
+            options.expect_fits(name, columns_of(width, depth))
         elif words[0].lower() == "hex":
             expect(size is not None, where, "a size before the first hex", line.strip())
             assert size is not None
@@ -119,14 +128,14 @@ def parse(name: str, data: bytes) -> tuple[int, int, list[Hex]]:
 
 
 def integers(where: str, words: list[str], count: int) -> tuple[int, ...]:
-    """So many integers from words."""
+    """Return `count` words as integers."""
     is_valid = len(words) == count and all(re.fullmatch(r"-?\d{1,6}", word, re.ASCII) for word in words)
     expect(is_valid, where, f"{count} integers", words)
     return tuple(map(int, words))
 
 
 def hex_of(where: str, words: list[str], index: int, size: tuple[int, int]) -> Hex:
-    """The hex of a line `hex CCRR LEVEL "TERRAIN:LEVEL;..." "THEME"`."""
+    """Return the hex of a line `hex CCRR LEVEL "TERRAIN:LEVEL;..." "THEME"`."""
     expect(len(words) >= 3, where, 'hex CCRR LEVEL "TERRAINS"', " ".join(words))
     expect(index < size[0] * size[1], where, f"at most {size[0] * size[1]} hexes", index + 1)
     column, row = index % size[0] + 1, index // size[0] + 1
@@ -134,7 +143,9 @@ def hex_of(where: str, words: list[str], index: int, size: tuple[int, int]) -> H
     expect(words[1] == expected, where, f"hex {expected}, row after row", words[1])
     (level,) = integers(where, words[2:3], 1)
     terrains: dict[str, int] = {}
-    for entry in filter(None, (words[3] if len(words) > 3 else "").split(";")):
+    text = words[3] if len(words) > 3 else ""
+    expect(text.count(";") <= MOST_TERRAINS, where, f"at most {MOST_TERRAINS} terrains", text.count(";"))
+    for entry in filter(None, text.split(";")):
         parts = entry.split(":")
         terrain = parts[0].strip().lower()
         value = parts[1].strip() if len(parts) > 1 else "1"
@@ -144,19 +155,21 @@ def hex_of(where: str, words: list[str], index: int, size: tuple[int, int]) -> H
 
 
 def ground_of(each: Hex) -> int:
-    """Level of the ground of a hex: below its water."""
+    """Return the level of the ground of a hex, which is below its water."""
     return each.level - max(each.terrains.get("water", 0), 0)
 
 
 def place_of(index: int, width: int, size_y: int) -> tuple[int, int]:
-    """Column x, y of the lower left corner of a hex's square. Row 0 is at the top; the second, fourth, ... column of
-    hexes lies half a square lower."""
+    """Return column x, y of the lower left corner of a hex's square.
+
+    Row 0 is at the top. The second, fourth, ... column of hexes lies half a square lower.
+    """
     column, row = index % width, index // width
     return column * HEX_VOX, size_y - (row + 1) * HEX_VOX - (HEX_VOX // 2 if column % 2 else 0)
 
 
 def spans_of(each: Hex, base: int, options: ReadOptions) -> Iterator[ColumnSpan]:
-    """What stands in a hex, above the lowest ground of the board."""
+    """Yield the columns of a hex, with heights above the lowest ground of the board."""
     ground, surface = ground_of(each) - base, each.level - base
     yield ColumnSpan(0, ground, MATERIALS[options.material])
     if "water" in each.terrains:
@@ -172,13 +185,13 @@ def spans_of(each: Hex, base: int, options: ReadOptions) -> Iterator[ColumnSpan]
         if terrain == "bridge":
             yield ColumnSpan(surface + max(top - 1, 0), surface + max(top, 1), material)
         elif material == Material.LAVA:
-            # In place of the ground: a mech stands in it.
+            # Lava replaces the highest ground, so that mechs stand in it.
             yield ColumnSpan(max(surface - 1, 0), max(surface, 1), material)
         else:
             yield ColumnSpan(surface, surface + top, material)
 
 
 def material_of(terrain: str, options: ReadOptions) -> tuple[int, int]:
-    """Material and height (0: that of the file) of a terrain; air if it leaves the ground as it is."""
+    """Return the material and the height of a terrain. Height 0: as in the file. Air: the ground does not change."""
     name, height = options.materials.get(terrain, (STANDS_FOR.get(terrain, "air"), 0))
     return MATERIALS[name], height

@@ -1,4 +1,4 @@
-"""The boxes of a scenario that make given voxels."""
+"""Conversion of voxels to the boxes of a scenario."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Rectangle = tuple[int, int, int, int]
 
 
 def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
-    """Boxes that leave exactly the given voxels on open ground.
+    """Return boxes that make exactly the given voxels on open ground.
 
-    Runs of one material above each other are sorted by their lowest voxel. Among runs with the same
-    lowest voxel, boxes up to a height cover all runs that reach it. A hill then needs one box per contour.
+    A run is a vertical stack of voxels of one material. Runs are grouped by material and lowest voxel. Within a group,
+    the boxes up to a height cover all runs that reach this height. A hill then needs one box per contour.
 
     Args:
         name: the file, for errors.
         dense: `[Z, Y, X]` uint8 numbers of `Material`.
 
     Raises:
-        FileError: more boxes are needed than a scenario has.
+        FileError: more boxes are needed than a scenario may have.
     """
     names = [material.name.lower() for material in Material]
     boxes: list[Box] = []
@@ -47,14 +47,15 @@ def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
 
 
 def rectangles_of(mask: np.ndarray) -> list[Rectangle]:
-    """Rectangles that cover `mask [Y, X]` exactly, without overlap: runs along x or along y, whichever are fewer."""
+    """Return rectangles that cover `mask [Y, X]` exactly, without overlap. They come from runs along x or along y,
+    whichever needs fewer rectangles."""
     along_x = list(runs_of(mask))
     along_y = [(x0, y0, x1, y1) for y0, x0, y1, x1 in runs_of(mask.T)]
     return min(along_x, along_y, key=len)
 
 
 def runs_of(mask: np.ndarray) -> Iterator[Rectangle]:
-    """Runs of each row, equal ones of neighbouring rows in one rectangle."""
+    """Yield the runs of each row. Equal runs of adjacent rows form one rectangle."""
     edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     rows, starts = np.nonzero(edges == 1)
     begins, ends = starts.tolist(), np.nonzero(edges == -1)[1].tolist()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.errors import missing_package
+from echelon.runtime.errors import ConfigError, missing_package
 from echelon.runtime.files import FileError, expect
 from echelon.scenarios.importers.ground import Heights, ReadOptions
 from echelon.scenarios.importers.heightmap import expect_cells, expect_finite
@@ -44,13 +44,13 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
     try:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             page: Any = file.pages[0]
-            raw = raw_samples(name, page, data)
+            raw = raw_samples(name, page, data, options)
             tags = {
                 number: page.tags[number].value
                 for number in (SCALE, TRANSFORM, NODATA, METADATA)
                 if number in page.tags
             }
-    except FileError:
+    except (FileError, ConfigError):
         raise
     except Exception as error:  # tifffile raises errors of many types for an invalid file
         raise FileError(f"{name}: not a TIFF that can be read: {error}") from None
@@ -65,12 +65,12 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
     return Heights(name, heights[:, ::-1] if flip_columns else heights, options)
 
 
-def raw_samples(name: str, page: Any, data: bytes) -> np.ndarray:
+def raw_samples(name: str, page: Any, data: bytes, options: ReadOptions) -> np.ndarray:
     """Return the samples `[Y, X]` of a page. All sizes are checked before tifffile decodes the page."""
     bands, count = int(page.samplesperpixel), math.prod(page.shape)
     rows, columns = int(page.imagelength), int(page.imagewidth)
     expect(bands == 1, f"{name}: bands", "one, of heights", bands)
-    expect_cells(name, rows, columns)
+    expect_cells(name, rows, columns, options)
     expect(count == rows * columns, f"{name}: samples", f"{columns} x {rows}", page.shape)
     kind = page.dtype
     expect(kind is not None and kind.kind in "buif", f"{name}: type of samples", "a real number", str(kind))

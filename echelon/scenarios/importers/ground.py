@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -20,6 +21,8 @@ MOST_CELLS = 1 << 24
 """Samples of a heightmap, tiles of a layer."""
 MOST_VOXELS = 1 << 23
 """Voxels of a map before it is scaled: eight million, more than the largest ground holds."""
+MOST_DENSE = 1 << 26
+"""Cells of an array that holds a whole map."""
 HIGHEST = 31
 MATERIALS = {material.name.lower(): int(material) for material in Material}
 REPAIR = "--scale or --crop makes it smaller"
@@ -27,7 +30,7 @@ REPAIR = "--scale or --crop makes it smaller"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """ReadOptions of a reader."""
+    """Options of a reader."""
 
     material: str = "solid"
     """Default material."""
@@ -35,6 +38,30 @@ class ReadOptions:
     """Material by the name of a layer or a terrain, or by the index of a colour, and its height (0: as in the file)."""
     height: int = 0
     """Height of the highest column, vox; 0: 8 of a heightmap, as in the file otherwise."""
+    crop: Crop | None = None
+    """Part of the file that is imported."""
+    scale: float = 1.0
+    """Columns of ground for each column of the file."""
+
+    def expect_fits(self, name: str, size: Sequence[int], has_columns: bool = True) -> None:
+        """Refuse a file whose ground, cropped and scaled, is larger than a map.
+
+        Readers call this as soon as they know the size, before they expand voxels, tiles or samples.
+
+        Args:
+            name: the file, for errors.
+            size: columns of the file along x and y; optionally its voxels along z.
+            has_columns: the file has heights of columns, which `scale` does not change.
+        """
+        sides = (self.crop.width, self.crop.depth) if self.crop else size[:2]
+        if self.crop:
+            self.crop.check(name, (size[0], size[1]))
+        expect_columns(name, [round(side * self.scale) for side in sides])
+        if len(size) == 3 and not self.height:
+            top = size[2] if has_columns else round(size[2] * self.scale)
+            smaller = "" if has_columns else f"--scale {factor_to(size[2], HIGHEST)} or "
+            line = f"at most {HIGHEST} vox high: {smaller}--height 24 makes it lower"
+            expect(top <= HIGHEST, f"{name}: ground", line, top)
 
 
 class ColumnSpan(NamedTuple):
@@ -58,6 +85,11 @@ class Crop:
         """Refuse a rectangle that is not within ground of so many columns."""
         inside = self.x + self.width <= size[0] and self.y + self.depth <= size[1]
         require(inside, "--crop", f"within the {size[0]} x {size[1]} columns of {name}", self.words)
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """The rectangle in an array `[Y, X]`."""
+        return slice(self.y, self.y + self.depth), slice(self.x, self.x + self.width)
 
     @property
     def words(self) -> str:
@@ -142,6 +174,9 @@ class Ground:
 
     def unique(self) -> Ground:
         """The ground with one voxel in each place, and none of air."""
+        if math.prod(self.size) <= MOST_DENSE:
+            places, materials = listed(dense_materials(self, self.size))
+            return replace(self, places=places, materials=materials)
         x, y, z = self.places.T.astype(np.int64)
         spot = ((z * self.size[1] + y) * self.size[0] + x)[::-1]
         _, last = np.unique(spot, return_index=True)
@@ -193,8 +228,7 @@ class Heights:
     def cropped(self, crop: Crop) -> Heights:
         """The samples of a rectangle."""
         crop.check(self.name, self.size)
-        part = self.values[crop.y : crop.y + crop.depth, crop.x : crop.x + crop.width]
-        return replace(self, values=part)
+        return replace(self, values=self.values[crop.slices])
 
     def scaled(self, factor: float, height: int = 0) -> Heights:
         """The heightmap with `factor` times as many columns: the mean of the samples in each, without voids; enlarged,
@@ -203,7 +237,6 @@ class Heights:
             return self
         rows, columns = self.values.shape
         size = max(round(rows * factor), 1), max(round(columns * factor), 1)
-        expect(size[0] * size[1] <= MOST_CELLS, f"{self.name}: ground", f"at most {MOST_CELLS:,} columns", size)
         if factor > 1:
             return replace(self, values=self.values[np.ix_(old_index(size[0], rows), old_index(size[1], columns))])
         is_known = np.isfinite(self.values)
@@ -215,8 +248,8 @@ class Heights:
     def ground(self) -> Ground:
         """Columns from 0 voxels at the lowest sample to `options.height` at the highest one; voids are as their nearest
         sample."""
-        values, notes = self.filled()
         expect_columns(self.name, self.size)
+        values, notes = self.filled()
         low, high = float(values.min()), float(values.max())
         expect(high > low, f"{self.name}: heights", "of more than one height", low)
         top = self.options.height or 8
@@ -269,8 +302,10 @@ def column_voxels(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         `[K, 3]` int32 x, y, z of each voxel, and `[K]` int64 the index of its column in the flattened array.
     """
-    heights = columns.reshape(-1)
-    index = np.repeat(np.arange(len(heights)), heights)
+    flat = columns.reshape(-1)
+    filled = np.flatnonzero(flat)
+    heights = flat[filled].astype(np.int64)
+    index = np.repeat(filled, heights)
     z = np.arange(len(index)) - np.repeat(np.cumsum(heights) - heights, heights)
     width = columns.shape[1]
     return np.stack((index % width, index // width, z), 1).astype(np.int32), index

@@ -23,17 +23,18 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
         FileError: the file is truncated, too large, or holds something other than heights.
     """
     readers = {".png": read_png, ".npy": read_npy, ".hgt": read_hgt}
-    values = readers[path.suffix.lower()](path.name, data)
+    values = readers[path.suffix.lower()](path.name, data, options)
     return Heights(path.name, values[::-1].astype(np.float32), options)
 
 
-def expect_cells(name: str, rows: int, columns: int) -> None:
-    """Refuse a heightmap without samples or with more than `MOST_CELLS`."""
+def expect_cells(name: str, rows: int, columns: int, options: ReadOptions) -> None:
+    """Refuse a heightmap without samples, with more than `MOST_CELLS`, or wider than a map."""
     limit = f"1..{MOST_CELLS:,}: make it smaller in the program that wrote it"
     expect(1 <= rows * columns <= MOST_CELLS, f"{name}: samples", limit, f"{columns} x {rows}")
+    options.expect_fits(name, (columns, rows))
 
 
-def read_png(name: str, data: bytes) -> np.ndarray:
+def read_png(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
     """`[Y, X]`: the grey values of a PNG. Pillow cuts colours and grey with alpha of 16 bits to 8, so these are
     refused; colours of 8 bits are read if red, green and blue are equal, and their alpha is not read."""
     from PIL import Image
@@ -41,7 +42,7 @@ def read_png(name: str, data: bytes) -> np.ndarray:
     expect(data[:8] == PNG and data[12:16] == b"IHDR" and len(data) >= 29, name, "a PNG file", data[:8])
     columns, rows = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
     bits, colour = data[24], data[25]
-    expect_cells(name, rows, columns)
+    expect_cells(name, rows, columns, options)
     line = "grey without alpha: colours and alpha are read with 8 bits only"
     expect(bits <= 8 or colour == 0, f"{name}: picture of {bits} bits", line, f"colour type {colour}")
     try:
@@ -57,7 +58,7 @@ def read_png(name: str, data: bytes) -> np.ndarray:
     return channels[..., 0]
 
 
-def read_npy(name: str, data: bytes) -> np.ndarray:
+def read_npy(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
     """`[Y, X]`: an array of two dimensions of real, finite numbers. Only its header and its numbers are read: arrays of
     Python objects are refused."""
     file = io.BytesIO(data)
@@ -69,7 +70,8 @@ def read_npy(name: str, data: bytes) -> np.ndarray:
         raise FileError(f"{name}: not an .npy file of version 1 or 2: {error}") from None
     expect(dtype.kind in "buif", f"{name}: dtype", "of real numbers", str(dtype))
     expect(len(shape) == 2, f"{name}: shape", "[Y, X]", shape)
-    expect_cells(name, *shape)
+    rows, columns = shape
+    expect_cells(name, rows, columns, options)
     needed, left = math.prod(shape) * dtype.itemsize, len(data) - file.tell()
     expect(needed == left, f"{name}: bytes of numbers", str(needed), left)
     flat = np.frombuffer(data, dtype, offset=file.tell())
@@ -86,12 +88,12 @@ def expect_finite(name: str, values: np.ndarray) -> None:
         expect(False, f"{name}: row {row}, column {column}", "a finite number below 1e38", float(values[row, column]))
 
 
-def read_hgt(name: str, data: bytes) -> np.ndarray:
+def read_hgt(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
     """`[Y, X]` float32 metres of an SRTM tile, NaN where it has a void: int16, big-endian, without a header."""
     side = math.isqrt(len(data) // 2)
     limit = "those of a square of samples of 2 bytes, such as 1201 x 1201 or 3601 x 3601"
     expect(side > 1 and 2 * side * side == len(data), f"{name}: bytes", limit, len(data))
-    expect_cells(name, side, side)
+    expect_cells(name, side, side, options)
     values = np.frombuffer(data, ">i2").reshape(side, side).astype(np.float32)
     values[values == VOID] = np.nan
     return values

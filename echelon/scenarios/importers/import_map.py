@@ -29,7 +29,6 @@ from echelon.scenarios.importers.ground import (
     ReadOptions,
     dense_materials,
     expect_columns,
-    factor_to,
 )
 from echelon.scenarios.importers.teams import RADIUS_VOX, check_ways, place_teams
 from echelon.scenarios.scene import check_playable
@@ -98,7 +97,8 @@ class ImportSettings(Settings):
             else:
                 default.append(name)
         require(len(default) <= 1, "--material", "one NAME without a KEY", default)
-        return ReadOptions((default or ["solid"])[0], named, self.height)
+        crop = Crop(*self.crop) if self.crop else None
+        return ReadOptions((default or ["solid"])[0], named, self.height, crop, self.scale)
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,9 @@ def read_map(path: Path, settings: ImportSettings) -> Ground:
     module: Any = import_module(f"{__package__}.{READERS[suffix]}")
     read: Callable[..., Ground | Heights] = module.read
     found = read(path, read_file(path, MOST_BYTES), options)
-    if settings.crop:
-        found = found.cropped(Crop(*settings.crop))
-    if isinstance(found, Ground):
-        sides = [round(side * settings.scale) for side in found.size]
-        expect_columns(path.name, sides)
-        if not settings.height:
-            top = found.size[2] if found.has_columns else sides[2]
-            smaller = "" if found.has_columns else f"--scale {factor_to(found.size[2], HIGHEST)} or "
-            line = f"at most {HIGHEST} vox high: {smaller}--height 24 makes it lower"
-            expect(top <= HIGHEST, f"{path.name}: ground", line, top)
+    options.expect_fits(path.name, found.size, not isinstance(found, Ground) or found.has_columns)
+    if options.crop:
+        found = found.cropped(options.crop)
     found = found.scaled(settings.scale, settings.height)
     return found if isinstance(found, Ground) else found.ground()
 

@@ -6,6 +6,7 @@ layer or a class of tiles. Tiles without a material leave the ground as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,8 @@ FLOORS = ("dirt", "lava", "water", "debris_field")
 WALLS = ("solid", "collides", "blocked")
 """Properties of type bool that mean a wall of the default material."""
 WIDEST = 1 << 13
+BLOCK_TILES = 1 << 20
+"""Tiles of a layer that are read at a time."""
 FACING = {"blue": 0.0, "red": 180.0}
 
 
@@ -70,29 +73,51 @@ class TiledGrid:
     pixels: tuple[int, int]
     """Size of a tile."""
     top: np.ndarray = field(init=False)
-    """`[2, Y, X]`: height and material of the last column in each place, row 0 at the top."""
+    """`[2, Y, X]` uint8: height and material of the last column in each place, row 0 at the top."""
     raised: list[np.ndarray] = field(default_factory=list)
-    """`[K, 4]` x, y, z, material of columns that stand above the floor."""
+    """`[K, 4]` int32 x, y, z, material of columns that stand above the floor."""
+    raised_voxels: int = 0
     units: list[Unit] = field(default_factory=list)
     zone: tuple[float, ...] = ()
     left_out: int = 0
 
     def __post_init__(self) -> None:
-        self.top = np.zeros((2, self.size[1], self.size[0]), np.int64)
+        self.top = np.zeros((2, self.size[1], self.size[0]), np.uint8)
 
     def point(self, x: float, y: float) -> tuple[float, float]:
-        """ColumnSpan x, y (upwards) of a place in pixels (downwards)."""
+        """Column x, y (upwards) of a place in pixels (downwards)."""
         return x / self.pixels[0] - self.origin[0], self.size[1] - (y / self.pixels[1] - self.origin[1])
 
-    def add(self, row: np.ndarray, x: np.ndarray, column: ColumnSpan) -> None:
-        """Put a column into places, given by row and x `[K]`, replacing the present column, or above it."""
+    def add(self, row: np.ndarray, x: np.ndarray, columns: np.ndarray) -> None:
+        """Put columns into places: one on the floor replaces the present column, another one stands above it.
+
+        Args:
+            row: `[K]`.
+            x: `[K]`.
+            columns: `[K, 3]` uint8: bottom, top and material.
+
+        Raises:
+            FileError: there are too many voxels.
+        """
+        bottom, top, material = columns.T
+        on_floor = bottom == 0
+        self.top[:, row[on_floor], x[on_floor]] = top[on_floor], material[on_floor]
+        raised = np.flatnonzero(~on_floor)
+        counts = (top - bottom)[raised].astype(np.int64)
+        self.raised_voxels += int(counts.sum())
+        expect(self.raised_voxels <= MOST_VOXELS, f"{self.name}: voxels", f"at most {MOST_VOXELS:,}", "more")
+        index = np.repeat(raised, counts)
+        z = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts) + bottom[index]
+        voxels = x[index], self.size[1] - 1 - row[index], z, material[index]
+        self.raised.append(np.stack(voxels, 1).astype(np.int32))
+
+    def fill(self, rows: slice, x: slice, column: ColumnSpan) -> None:
+        """Put a column into each place of a rectangle."""
         if column.bottom == 0:
-            self.top[:, row, x] = np.array([[column.top], [column.material]])
+            self.top[0, rows, x], self.top[1, rows, x] = column.top, column.material
             return
-        for z in range(column.bottom, column.top):
-            level, material = np.full(len(x), z), np.full(len(x), column.material)
-            self.raised.append(np.stack((x, self.size[1] - 1 - row, level, material), 1))
-        expect(sum(map(len, self.raised)) <= MOST_VOXELS, f"{self.name}: voxels", f"at most {MOST_VOXELS:,}", "more")
+        row, across = np.mgrid[rows, x].reshape(2, -1)
+        self.add(row, across, np.broadcast_to(np.array(column, np.uint8), (len(row), 3)))
 
 
 def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
@@ -112,6 +137,7 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     tiles = tiles_of(name, read_tilesets(path, document, len(data)))
     check_keys(name, layers, tiles, options)
     origin, size = extent(name, document, layers)
+    options.expect_fits(name, size)
     sheet = TiledGrid(name, size, origin, pixels)
     total = 0
     for layer in layers:
@@ -123,22 +149,26 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
         elif layer.values.get("type") == "objectgroup":
             for each in rows_of(layer.where, layer.values, "objects"):
                 add_object(sheet, layer, each, tiles, options)
-    return ground_of(sheet, layers)
+    return ground_of(sheet, layers, options)
 
 
-def ground_of(sheet: TiledGrid, layers: list[TiledLayer]) -> Ground:
-    """The voxels of a sheet."""
-    heights = sheet.top[0, ::-1]
-    is_empty = not heights.any() and not sheet.raised
+def ground_of(sheet: TiledGrid, layers: list[TiledLayer], options: ReadOptions) -> Ground:
+    """Return the ground of a sheet. Columns outside the crop are left out before they become voxels."""
+    heights, materials = sheet.top[:, ::-1]
+    is_empty = not heights.any() and not sheet.raised_voxels
     named = ", ".join(str(layer.values.get("name", "")) for layer in layers)[:300]
     hint = f"property material or height, or --material LAYER=solid, for one of the layers: {named}"
     expect(not is_empty, f"{sheet.name}: tiles", f"of known material, by a {hint}", "none")
-    count = int(heights.sum())
+    if options.crop:
+        cropped = np.zeros_like(heights)
+        cropped[options.crop.slices] = heights[options.crop.slices]
+        heights = cropped
+    count = int(heights.sum(dtype=np.int64))
     expect(count <= MOST_VOXELS, f"{sheet.name}: voxels", f"at most {MOST_VOXELS:,}: --crop", count)
     places, index = column_voxels(heights)
-    materials = sheet.top[1, ::-1].reshape(-1)[index]
-    voxels = np.concatenate((np.column_stack((places, materials)), *sheet.raised)).astype(np.int32)
-    size = (*sheet.size, int(voxels[:, 2].max()) + 1)
+    standing = np.column_stack((places, materials.reshape(-1)[index].astype(np.int32)))
+    voxels = np.concatenate((standing, *sheet.raised))
+    size = (*sheet.size, int(voxels[:, 2].max(initial=0)) + 1)
     notes = (f"{sheet.left_out} objects left out: of no hull, zone or material",) if sheet.left_out else ()
     return Ground(
         sheet.name, size, voxels[:, :3], voxels[:, 3].astype(np.uint8), tuple(sheet.units), sheet.zone, notes, True
@@ -229,28 +259,45 @@ def add_tiles(
     tiles: dict[int, tuple[str, Values]],
     options: ReadOptions,
 ) -> None:
-    """Put the tiles of a layer that stand for something on the sheet."""
-    own = named_properties(layer.where, layer.values)
-    rows, columns = np.nonzero(numbers)
-    kinds, index = np.unique(numbers[rows, columns], return_inverse=True)
-    order = np.argsort(index, kind="stable")
-    ends = np.cumsum(np.bincount(index, minlength=len(kinds)))
-    for number, places in zip(kinds.tolist(), np.split(order, ends[:-1]), strict=False):
-        kind, properties = tiles.get(number, ("", {}))
-        name = str(layer.values.get("name", ""))
-        column = (
-            column_by_name(kind, options)
-            or column_by_properties(f"{layer.where}: tile {number}", properties, options)
-            or column_by_name(name, options)
-            or column_by_properties(layer.where, own, options)
-        )
-        if column is not None:
-            shift_x, shift_y = (layer.offset[axis] / sheet.pixels[axis] for axis in (0, 1))
-            is_whole = shift_x == int(shift_x) and shift_y == int(shift_y)
-            expect(is_whole, f"{layer.where}: offset", f"a multiple of the tiles, {sheet.pixels} pixels", layer.offset)
-            row, x = rows[places] + corner[0] + int(shift_y), columns[places] + corner[1] + int(shift_x)
-            inside = (row >= 0) & (row < sheet.size[1]) & (x >= 0) & (x < sheet.size[0])
-            sheet.add(row[inside], x[inside], column)
+    """Put the tiles of a layer that have a material on the sheet, a block of rows at a time."""
+    known = np.array(sorted(tiles), np.uint32)
+    columns = np.zeros((len(known) + 1, 3), np.uint8)  # bottom, top, material; the last row is for all other tiles
+    has_column, is_resolved = np.zeros((2, len(known) + 1), bool)
+    step = max(BLOCK_TILES // numbers.shape[1], 1)
+    for first in range(0, len(numbers), step):
+        row, x = np.nonzero(numbers[first : first + step])
+        found = numbers[row + first, x]
+        index = np.searchsorted(known, found)
+        index[~np.isin(found, known)] = len(known)
+        for each in np.unique(index[~is_resolved[index]]).tolist():
+            column = column_of_tile(layer, int(known[each]) if each < len(known) else 0, tiles, options)
+            is_resolved[each], has_column[each] = True, column is not None
+            columns[each] = column or 0
+        shift_x, shift_y = shift_of(sheet, layer) if has_column[index].any() else (0, 0)
+        row, x = row + first + corner[0] + shift_y, x + corner[1] + shift_x
+        inside = (row >= 0) & (row < sheet.size[1]) & (x >= 0) & (x < sheet.size[0]) & has_column[index]
+        sheet.add(row[inside], x[inside], columns[index[inside]])
+
+
+def column_of_tile(
+    layer: TiledLayer, number: int, tiles: dict[int, tuple[str, Values]], options: ReadOptions
+) -> ColumnSpan | None:
+    """Return the column that a tile stands for, None if it leaves the ground as it is."""
+    kind, properties = tiles.get(number, ("", {}))
+    return (
+        column_by_name(kind, options)
+        or column_by_properties(f"{layer.where}: tile {number}", properties, options)
+        or column_by_name(str(layer.values.get("name", "")), options)
+        or column_by_properties(layer.where, named_properties(layer.where, layer.values), options)
+    )
+
+
+def shift_of(sheet: TiledGrid, layer: TiledLayer) -> tuple[int, int]:
+    """Return the offset of a layer in tiles, right and down."""
+    x, y = (layer.offset[axis] / sheet.pixels[axis] for axis in (0, 1))
+    is_whole = x == int(x) and y == int(y)
+    expect(is_whole, f"{layer.where}: offset", f"a multiple of the tiles, {sheet.pixels} pixels", layer.offset)
+    return int(x), int(y)
 
 
 def column_by_name(name: str, options: ReadOptions) -> ColumnSpan | None:
@@ -306,11 +353,15 @@ def add_object(
             sheet.left_out += 1
             return
         (low_x, high_y), (high_x, low_y) = sheet.point(left, top), sheet.point(left + width, top + height)
-        x, y = np.arange(sheet.size[0]), np.arange(sheet.size[1])
-        x = x[(x + 0.5 > low_x) & (x + 0.5 < high_x)]
-        y = y[(y + 0.5 > low_y) & (y + 0.5 < high_y)]
-        row = sheet.size[1] - 1 - y[::-1]  # rows from the top
-        sheet.add(np.repeat(row, len(x)), np.tile(x, len(row)), column)
+        first_x, end_x = centres_between(low_x, high_x, sheet.size[0])
+        first_y, end_y = centres_between(low_y, high_y, sheet.size[1])
+        sheet.fill(slice(sheet.size[1] - end_y, sheet.size[1] - first_y), slice(first_x, end_x), column)
+
+
+def centres_between(low: float, high: float, count: int) -> tuple[int, int]:
+    """Return the first and the end of the columns 0..`count` whose centre lies between `low` and `high`."""
+    first = min(max(math.floor(low + 0.5), 0), count)
+    return first, min(max(math.ceil(high - 0.5), first), count)
 
 
 def unit_of(

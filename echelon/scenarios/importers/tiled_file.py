@@ -1,10 +1,11 @@
-"""Files of Tiled (`.tmx`, `.tsx`, `.tmj`, `.tsj`) as values in the form of its JSON, and the numbers of layers."""
+"""Readers of Tiled's files (`.tmx`, `.tsx`, `.tmj`, `.tsj`). XML is converted to the structure of Tiled's JSON."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
+import warnings
 import xml.etree.ElementTree as ET
 import zlib
 from collections.abc import Mapping
@@ -17,22 +18,27 @@ from echelon.runtime.files import FileError, expect, parse_json, read_file
 from echelon.scenarios.importers.ground import MOST_CELLS
 
 MOST_BYTES = 1 << 24
-"""Of a map with its tilesets: text takes many times its size while it is read."""
+"""Maximum size of a map with its tilesets in bytes. Parsed text takes many times this memory."""
 MOST_TILESETS = 256
+MOST_VALUES = 1 << 17
+"""XML elements, or JSON objects and lists, of a map or a tileset."""
 LAYERS = {"layer": "tilelayer", "objectgroup": "objectgroup", "group": "group", "imagelayer": "imagelayer"}
-"""The kind of a layer in JSON by its element in XML."""
+"""Type of a layer in JSON by its XML element."""
 TILE_BITS = 0x0FFFFFFF
-"""Of a tile's number: the four bits above are flips and rotations."""
+"""Mask of a tile's number. The four higher bits are flips and rotations."""
 Values = dict[str, Any]
 
 
 def read_document(name: str, data: bytes, is_xml: bool) -> Values:
-    """A map or a tileset as values of Tiled's JSON.
+    """Parse a map or a tileset.
 
     Raises:
-        FileError: it is not valid, declares entities, or is too large.
+        FileError: the file is invalid, declares XML entities, or is too large.
     """
     expect(len(data) <= MOST_BYTES, f"{name}: bytes", f"at most {MOST_BYTES:,}", len(data))
+    count = data.count(b"<") - data.count(b"</") if is_xml else data.count(b"{") + data.count(b"[")
+    kind = "XML elements" if is_xml else "objects and lists"
+    expect(count <= MOST_VALUES, f"{name}: {kind}", f"at most {MOST_VALUES:,}: save tiles as CSV or Base64", count)
     if not is_xml:
         document = parse_json(name, data)
         expect(isinstance(document, dict), name, "an object", document)
@@ -49,7 +55,7 @@ def read_document(name: str, data: bytes, is_xml: bool) -> Values:
 
 
 def map_values(name: str, root: ET.Element) -> Values:
-    """A `map` or `tileset` element as the JSON of Tiled has it."""
+    """Convert a `map` or `tileset` element to the structure of Tiled's JSON."""
     expect(root.tag in ("map", "tileset"), f"{name}: first element", "map or tileset", root.tag)
     if root.tag == "tileset":
         return tileset_values(root)
@@ -64,7 +70,7 @@ def tileset_values(element: ET.Element) -> Values:
 
 
 def layer_values(element: ET.Element, depth: int, name: str) -> Values:
-    """A layer; of a group with the layers in it."""
+    """Convert a layer. A group contains its layers."""
     expect(depth <= 32, f"{name}: groups of layers", "at most 32 levels deep", depth)
     values: Values = {**numbers_of(element.attrib), "type": LAYERS[element.tag], **properties_of(element)}
     values["class"] = element.attrib.get("class", "")
@@ -83,7 +89,7 @@ def layer_values(element: ET.Element, depth: int, name: str) -> Values:
 
 
 def tile_data(element: ET.Element, layer: Values) -> Any:
-    """What an element holds of tiles: text, or the numbers of its `tile` elements."""
+    """Return the tiles of an element: encoded text, or a list of the numbers of its `tile` elements."""
     if "encoding" in layer:
         return element.text or ""
     return [numbers_of(tile.attrib).get("gid", 0) for tile in element.findall("tile")]
@@ -95,7 +101,7 @@ def object_values(element: ET.Element) -> Values:
 
 
 def properties_of(element: ET.Element) -> Values:
-    """The properties of an element, with values of their declared types."""
+    """Return the properties of an element. Values have their declared types."""
     found = []
     for each in element.findall("properties/property"):
         kind, text = each.attrib.get("type", "string"), each.attrib.get("value", each.text or "")
@@ -109,7 +115,7 @@ def properties_of(element: ET.Element) -> Values:
 
 
 def number(text: str) -> Any:
-    """A number from text, or the text if it is none."""
+    """Return text as a number, or unchanged if it is not a number."""
     if re.fullmatch(r"-?\d{1,15}", text, re.ASCII):
         return int(text)
     if re.fullmatch(r"-?\d{1,15}\.\d{1,15}", text, re.ASCII):
@@ -118,15 +124,16 @@ def number(text: str) -> Any:
 
 
 TEXTS = ("name", "type", "class", "source", "orientation", "encoding", "compression")
+"""Attributes that stay text."""
 
 
 def numbers_of(attributes: Mapping[str, str]) -> Values:
-    """Attributes with numbers in place of their texts, but for names."""
+    """Convert attributes to numbers, except those in `TEXTS`."""
     return {key: value if key in TEXTS else number(value) for key, value in attributes.items()}
 
 
 def whole(where: str, values: Values, key: str, low: int, high: int, default: int | None = None) -> int:
-    """An integer of a file within its limits."""
+    """Return the integer `values[key]`, which must be within `low`..`high`."""
     value = values.get(key, default)
     value = int(value) if isinstance(value, float) and value.is_integer() else value
     is_valid = type(value) is int and low <= value <= high
@@ -136,7 +143,7 @@ def whole(where: str, values: Values, key: str, low: int, high: int, default: in
 
 
 def real(where: str, values: Values, key: str, default: float = 0.0) -> float:
-    """A number of a file, at most a million."""
+    """Return the number `values[key]`, whose magnitude must be at most 1e6."""
     value = values.get(key, default)
     is_valid = type(value) in (int, float) and abs(value) <= 1e6
     expect(is_valid, f"{where}: {key}", "a number of at most 1e6", value)
@@ -144,7 +151,7 @@ def real(where: str, values: Values, key: str, default: float = 0.0) -> float:
 
 
 def rows_of(where: str, values: Values, key: str) -> list[Values]:
-    """A list of objects of a file, empty if it is not there."""
+    """Return the list of objects `values[key]`, empty if the key is missing."""
     value = values.get(key, [])
     is_valid = isinstance(value, list) and all(isinstance(each, dict) for each in value)
     expect(is_valid, f"{where}: {key}", "a list of objects", value)
@@ -152,30 +159,30 @@ def rows_of(where: str, values: Values, key: str) -> list[Values]:
 
 
 def named_properties(where: str, values: Values) -> Values:
-    """Properties by name."""
+    """Return the properties of a layer, tile or object, keyed by name."""
     return {str(each.get("name", "")): each.get("value") for each in rows_of(where, values, "properties")}
 
 
 def class_of(values: Values) -> str:
-    """The class of a tile or an object, which versions of Tiled write as `class` or as `type`."""
+    """Return the class of a tile or an object. Tiled writes `class` or `type`, depending on its version."""
     return str(values.get("class") or values.get("type") or "")
 
 
 def tile_numbers(where: str, data: Any, encoding: str, compression: str, shape: tuple[int, int]) -> np.ndarray:
-    """`[Y, X]` int64: tiles of a layer or a chunk, without their flips; 0 is no tile.
+    """Return the tiles of a layer or a chunk, `[Y, X]` uint32 without their flips; 0 is no tile.
 
     Args:
-        data: text as its `encoding` and `compression` say, or a list of numbers.
+        data: text with this `encoding` and `compression`, or a list of numbers.
         shape: rows and columns, checked by the caller.
 
     Raises:
-        FileError: more or fewer tiles than that, or a compression that is not read.
+        FileError: the number of tiles differs from `shape`, or the compression is not supported.
     """
     count = shape[0] * shape[1]
     if isinstance(data, list):
         is_valid = len(data) == count and all(type(each) is int and 0 <= each < 1 << 32 for each in data)
         expect(is_valid, f"{where}: data", f"{count} numbers of 32 bits", f"{len(data)} entries")
-        numbers = np.array(data, np.int64)
+        numbers = np.array(data, np.uint32)
     else:
         expect(isinstance(data, str), f"{where}: data", "text or a list", data)
         expect(encoding in ("csv", "base64"), f"{where}: encoding", "csv or base64", encoding)
@@ -184,24 +191,28 @@ def tile_numbers(where: str, data: Any, encoding: str, compression: str, shape: 
 
 
 def from_csv(where: str, text: str, count: int) -> np.ndarray:
-    words = text.split(",")
-    expect(len(words) == count, f"{where}: tiles", str(count), len(words))
-    try:
-        numbers = np.array(words).astype(np.float64)
-    except ValueError as error:
-        raise FileError(f"{where}: tiles must be numbers: {error}") from None
+    """Parse numbers separated by commas, without one string per number."""
+    got = text.count(",") + 1
+    expect(got == count, f"{where}: tiles", str(count), got)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # how older versions of NumPy report other text
+        try:
+            numbers = np.fromstring(text, np.float64, sep=",")
+        except (ValueError, DeprecationWarning) as error:
+            raise FileError(f"{where}: tiles must be numbers: {error}") from None
+    expect(len(numbers) == count, f"{where}: tiles", f"{count} numbers", len(numbers))
     is_valid = bool(((numbers >= 0) & (numbers < 1 << 32) & (numbers == np.floor(numbers))).all())
     expect(is_valid, f"{where}: tiles", "integers of 32 bits", "others")
-    return numbers.astype(np.int64)
+    return numbers.astype(np.uint32)
 
 
 def from_base64(where: str, text: str, compression: str, count: int) -> np.ndarray:
-    """Numbers of 32 bits; what is compressed is expanded to at most their size."""
+    """Decode numbers of 32 bits. Compressed data is expanded to at most the size of `count` numbers."""
     kinds = {"": None, "zlib": zlib.MAX_WBITS, "gzip": zlib.MAX_WBITS | 16}
     hint = "zlib, gzip or none: choose one in Tiled (Map > Map Properties > Tile Layer Format)"
     expect(compression in kinds, f"{where}: compression", hint, compression)
     try:
-        data = base64.b64decode("".join(text.split()), validate=True)
+        data = base64.b64decode(re.sub(r"\s+", "", text), validate=True)
         window = kinds[compression]
         if window is not None:
             expander = zlib.decompressobj(window)
@@ -212,18 +223,18 @@ def from_base64(where: str, text: str, compression: str, count: int) -> np.ndarr
         raise FileError(f"{where}: data cannot be decoded: {error}") from None
     got = "more" if len(data) > 4 * count else len(data)
     expect(len(data) == 4 * count, f"{where}: bytes of tiles", str(4 * count), got)
-    return np.frombuffer(data, "<u4").astype(np.int64)
+    return np.frombuffer(data, "<u4")
 
 
 def read_tilesets(path: Path, document: Values, size: int) -> list[Values]:
-    """The tilesets of a map in the order of their first numbers, those of other files with what these hold.
+    """Return the tilesets of a map, sorted by their first number. Tilesets in other files are read.
 
     Args:
-        path: of the map, beside which other files lie.
-        size: bytes of the map, which count with those of the tilesets.
+        path: path of the map. Paths of tilesets are relative to its folder.
+        size: size of the map in bytes. The limit `MOST_BYTES` is for the map and its tilesets together.
 
     Raises:
-        FileError: a file is missing, or they are too large.
+        FileError: a file is missing, or the files are too large.
     """
     where, found = path.name, []
     rows = rows_of(where, document, "tilesets")
@@ -245,5 +256,5 @@ def read_tilesets(path: Path, document: Values, size: int) -> list[Values]:
 
 
 def check_cells(where: str, total: int) -> None:
-    """Refuse layers of more tiles than are read."""
+    """Refuse more than `MOST_CELLS` tiles."""
     expect(total <= MOST_CELLS, f"{where}: tiles of all layers", f"at most {MOST_CELLS:,}", total)

@@ -23,6 +23,8 @@ from echelon.scenarios.importers.ground import MATERIALS, MOST_VOXELS, REPAIR, G
 
 MOST_CHUNKS = 1 << 17
 """Chunks of a file."""
+MOST_DESCRIBED = 1 << 23
+"""Bytes of the chunks that hold no voxels."""
 MOST_NODES = 1 << 16
 """Nodes of a scene, a node counted as often as the scene shows it."""
 DEEPEST = 64
@@ -102,6 +104,8 @@ class VoxScene:
     sizes: list[tuple[int, ...]] = field(default_factory=list)
     models: list[np.ndarray] = field(default_factory=list)
     """`[K, 4]` uint8 x, y, z, index of each model."""
+    corners: list[np.ndarray] = field(default_factory=list)
+    """`[2, 3]` int64: the lowest and the highest x, y, z of the voxels of each model."""
     nodes: dict[int, SceneNode] = field(default_factory=dict)
     hidden_layers: set[int] = field(default_factory=set)
     palette: list[str] = field(default_factory=lambda: default_palette())
@@ -118,15 +122,15 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     """
     name = path.name
     scene = parse(name, data)
-    parts = list(placed_models(scene))
-    expect(len(parts) > 0 and sum(map(len, parts)) > 0, f"{name}: scene", "of at least one visible voxel", "none")
-    voxels = np.concatenate(parts)
-    low, high = voxels[:, :3].min(0), voxels[:, :3].max(0)
+    shown = [(model, placement) for model, placement in shown_models(scene) if len(scene.models[model]) > 0]
+    expect(len(shown) > 0, f"{name}: scene", "of at least one visible voxel", "none")
+    low, high = bounds_of(scene, shown)
     size = (high - low + 1).tolist()
     expect(max(size) <= WIDEST, f"{name}: scene", f"at most {WIDEST} voxels wide", size)
-    indices = voxels[:, 3]
+    options.expect_fits(name, size, has_columns=False)
+    places = np.concatenate([placed_voxels(scene, model, placement, low) for model, placement in shown])
+    indices = np.concatenate([scene.models[model][:, 3] for model, _ in shown])
     notes = (colours(scene, indices), *([] if len(scene.models) == 1 else [f"models {len(scene.models)}"]))
-    places = (voxels[:, :3] - low).astype(np.int32)
     return Ground(name, tuple(size), places, materials_of(scene, options)[indices], notes=notes)
 
 
@@ -140,7 +144,7 @@ def parse(name: str, data: bytes) -> VoxScene:
     expect(reader.take(4) == b"MAIN", f"{name}: first chunk", "MAIN", data[8:12])
     reader.take(8)
     scene = VoxScene(name)
-    total = chunks = 0
+    total = chunks = described = 0
     while reader.at < len(data):
         chunks += 1
         expect(chunks <= MOST_CHUNKS, f"{name}: chunks", f"at most {MOST_CHUNKS:,}", "more")
@@ -150,12 +154,20 @@ def parse(name: str, data: bytes) -> VoxScene:
         if kind == b"XYZI":
             total += max(length // 4, 0)
             expect(total <= MOST_VOXELS, f"{name}: voxels", f"at most {MOST_VOXELS:,}", total)
+        else:
+            described += length
+            expect(
+                described <= MOST_DESCRIBED, f"{name}: bytes of other chunks", f"at most {MOST_DESCRIBED:,}", described
+            )
         add_chunk(scene, kind, content)
     expect(len(scene.models) > 0, f"{name}: models", "at least one", 0)
     expect(len(scene.models) == len(scene.sizes), f"{name}: chunks SIZE", f"{len(scene.models)}", len(scene.sizes))
     for size, model in zip(scene.sizes, scene.models, strict=True):
-        inside = bool((model[:, :3] < np.array(size)).all())
-        expect(inside, f"{name}: voxels", f"within the size {size} of their model", model[:, :3].max(0, initial=0))
+        places = model[:, :3]
+        low, high = places.min(0, initial=255), places.max(0, initial=0)
+        inside = len(model) == 0 or bool((high < np.array(size)).all())
+        expect(inside, f"{name}: voxels", f"within the size {size} of their model", high)
+        scene.corners.append(np.stack((low, high)).astype(np.int64))
     return scene
 
 
@@ -200,8 +212,8 @@ def is_hidden(attributes: Attributes) -> bool:
     return attributes.get("_hidden", "0") == "1"
 
 
-def placed_models(scene: VoxScene) -> Iterator[np.ndarray]:
-    """`[K, 4]` int64: the voxels of each visible model where the scene places it. Without a scene the first model: the
+def shown_models(scene: VoxScene) -> Iterator[tuple[int, Placement]]:
+    """Yield the number of each visible model and where the scene places it. Without a scene, yield the first model: the
     others are frames of an animation.
 
     Raises:
@@ -209,7 +221,7 @@ def placed_models(scene: VoxScene) -> Iterator[np.ndarray]:
     """
     still = Placement(np.eye(3, dtype=np.int64), np.zeros(3, np.int64))
     if not scene.nodes:
-        yield placed(scene.models[0], scene.sizes[0], still)
+        yield 0, still
         return
     name, seen, voxels = scene.name, 0, 0
     waiting = [(min(scene.nodes), still, 0)]
@@ -228,7 +240,7 @@ def placed_models(scene: VoxScene) -> Iterator[np.ndarray]:
             voxels += len(scene.models[model])
             hint = f"at most {MOST_VOXELS:,}: {REPAIR} no file that is so large"
             expect(voxels <= MOST_VOXELS, f"{name}: voxels of the scene", hint, voxels)
-            yield placed(scene.models[model], scene.sizes[model], placement)
+            yield model, placement
             continue
         inner = placement.after(placement_of(node.frame, name)) if node.kind == "nTRN" else placement
         # The last one waiting is taken first, so the order of the file is kept: later models cover earlier ones.
@@ -251,11 +263,30 @@ def placement_of(frame: Attributes, name: str) -> Placement:
     return Placement(rotation, translation)
 
 
-def placed(model: np.ndarray, size: tuple[int, ...], placement: Placement) -> np.ndarray:
-    """`[K, 4]` int64: voxels of a model in the scene: floor(R (v + 1/2 - floor(size / 2)) + t)."""
-    doubled = 2 * (model[:, :3].astype(np.int64) - np.array(size) // 2) + 1
-    places = (doubled @ placement.rotation.T + 2 * placement.translation) // 2
-    return np.concatenate((places, model[:, 3:].astype(np.int64)), 1)
+def placed(places: np.ndarray, size: np.ndarray, placement: Placement) -> np.ndarray:
+    """Return where `[K, 3]` places of models of `size` `[3]` or `[K, 3]` are in the scene:
+    floor(R (v + 1/2 - floor(size / 2)) + t)."""
+    doubled = 2 * (places - size // 2) + 1
+    return (np.einsum("...ij,...j->...i", placement.rotation, doubled) + 2 * placement.translation) // 2
+
+
+def bounds_of(scene: VoxScene, shown: list[tuple[int, Placement]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest place `[3]` of the voxels of a scene, from the corners of its models."""
+    models = [model for model, _ in shown]
+    corners = np.stack([scene.corners[model] for model in models]).transpose(1, 0, 2)
+    rotations, translations = (np.stack(parts) for parts in zip(*(each for _, each in shown), strict=True))
+    ends = placed(corners, np.array(scene.sizes)[models], Placement(rotations, translations))
+    return ends.min((0, 1)), ends.max((0, 1))
+
+
+def placed_voxels(scene: VoxScene, model: int, placement: Placement, low: np.ndarray) -> np.ndarray:
+    """Return `[K, 3]` int32: the places of a model's voxels in the scene, counted from `low`.
+
+    A rotation only permutes and mirrors the axes, so one place gives the offset of all.
+    """
+    axes, signs = abs(placement.rotation).argmax(1), placement.rotation.sum(1)
+    offset = placed(np.zeros(3, np.int64), np.array(scene.sizes[model]), placement) - low
+    return scene.models[model][:, axes].astype(np.int32) * signs.astype(np.int32) + offset.astype(np.int32)
 
 
 def materials_of(scene: VoxScene, options: ReadOptions) -> np.ndarray:

@@ -24,7 +24,7 @@ def column(levels, terrains, tmp_path, options=None):
     return found[:, -2, 2].tolist()
 
 
-def test_row_1_is_at_the_top_and_even_columns_lie_half_a_hex_lower(tmp_path):
+def test_row_1_is_at_the_top_and_even_columns_are_half_a_hex_lower(tmp_path):
     """Levels 1 2 / 3 4 with hexes of 4 columns: 0101 above 0102, 0201 two columns of voxels lower."""
     found = (dense(tmp_path, board([[1, 2], [3, 4]])) > 0).sum(0)
     assert found.shape == (10, 8)
@@ -33,7 +33,7 @@ def test_row_1_is_at_the_top_and_even_columns_lie_half_a_hex_lower(tmp_path):
     assert found[:, 4].tolist() == [3, 3, 3, 3, 1, 1, 1, 1, 0, 0]
 
 
-def test_a_square_touches_the_six_squares_of_its_hex():
+def test_square_is_adjacent_to_the_six_neighbours_of_its_hex():
     """The neighbours of a hex of an odd and of an even column (from 1), as MegaMek counts them."""
     width, size_y = 5, 5 * HEX_VOX + HEX_VOX // 2
 
@@ -50,7 +50,7 @@ def test_a_square_touches_the_six_squares_of_its_hex():
         assert touching == {(column_, row - 1), (column_, row + 1), *sides}
 
 
-def test_water_lies_in_the_ground(tmp_path):
+def test_water_replaces_ground(tmp_path):
     """The lowest ground is the bed of the water: level 0 of depth 2 is at -2."""
     assert column([0, 3], "water:2", tmp_path)[:4] == [WATER, WATER, AIR, AIR]
     assert column([1, -3], "water:1", tmp_path) == [SOLID, SOLID, SOLID, WATER]
@@ -69,12 +69,12 @@ def test_water_lies_in_the_ground(tmp_path):
         ("road:1:8;pavement:1", [SOLID]),
     ],
 )
-def test_terrains_stand_on_the_ground(tmp_path, terrains, expected):
+def test_terrains_are_placed_on_the_ground(tmp_path, terrains, expected):
     found = column([1, 0], terrains, tmp_path)
     assert found == expected + [AIR] * (len(found) - len(expected))
 
 
-def test_flags_change_what_a_terrain_stands_for(tmp_path):
+def test_material_flag_changes_material_of_terrain(tmp_path):
     options = ReadOptions("dirt", {"woods": ("glass", 1), "rough": ("debris_field", 0)})
     dirt = int(Material.DIRT)
     assert column([1, 0], "woods:1;foliage_elev:3", tmp_path, ReadOptions("dirt", {"woods": ("glass", 1)}))[:2] == [
@@ -87,7 +87,7 @@ def test_flags_change_what_a_terrain_stands_for(tmp_path):
         column([1, 0], "woods:1", tmp_path, options)
 
 
-def test_terrains_that_are_left_out_are_told(tmp_path):
+def test_ignored_terrains_are_listed_in_notes(tmp_path):
     text = board([[1]], {(0, 0): "road:1:8;woods:1;rough:1"})
     assert read(tmp_path / "it.board", text.encode(), ReadOptions()).notes == ("terrains left out: road, rough",)
 
@@ -113,12 +113,12 @@ def test_comments_and_other_lines_are_skipped(tmp_path):
         ('hex 0101 0 "" ""\n', r"line 1 must be a size before the first hex"),
         ('size 1 1\nsize 1 1\n', r"line 2 must be the only size"),
         (
-            board([[0] * 250] * 250, {(c, r): "woods:1;foliage_elev:999" for c in range(9) for r in range(99)}),
+            board([[0] * 120] * 120, {(c, r): "woods:1;foliage_elev:999" for c in range(12) for r in range(99)}),
             r"voxels must be at most",
         ),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_refused_in_one_line(tmp_path, text, said):
+def test_invalid_file_raises_one_line(tmp_path, text, said):
     with pytest.raises(FileError, match=said) as raised:
         dense(tmp_path, text)
     assert "\n" not in str(raised.value)

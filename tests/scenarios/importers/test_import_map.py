@@ -59,7 +59,7 @@ def open_ground(dense):
 
 @given(strategies.randoms(use_true_random=False), strategies.integers(1, 3))
 @settings(max_examples=6, deadline=None)
-def test_boxes_make_exactly_the_voxels(random, materials):
+def test_boxes_reproduce_voxels_exactly(random, materials):
     rng = np.random.default_rng(random.randrange(1 << 30))
     dense = np.zeros((8, 32, 32), np.uint8)
     columns = rng.integers(0, 9, (6, 6)) >= np.arange(1, 9)[:, None, None]
@@ -71,7 +71,7 @@ def test_boxes_make_exactly_the_voxels(random, materials):
     assert (ground_of(position, world)[0].numpy() == open_ground(dense)).all()
 
 
-def test_a_hill_costs_its_contours():
+def test_hill_needs_one_box_per_contour():
     """Steps 1, 2, 3 within each other are three boxes, where pieces without overlap are nine."""
     dense = np.zeros((3, 32, 32), np.uint8)
     for z in range(3):
@@ -79,7 +79,7 @@ def test_a_hill_costs_its_contours():
     assert boxes_of("it", dense) == tuple(Box((4 + z, 4 + z, 0), (20 - z, 20 - z, z + 1), "solid") for z in range(3))
 
 
-def test_too_many_boxes_name_the_flags():
+def test_too_many_boxes_error_names_flags():
     dense = (np.indices((20, 100, 100)).sum(0) % 2 * Material.SOLID).astype(np.uint8)
     said = (
         r"^it: boxes of the ground must be at most 4,000: --scale, --crop or a "
@@ -311,6 +311,13 @@ BOMBS = {
     "a.board": board([[-500]] + [[500]] * 3000),
     "a.tmx": tmx(f"<layer name='a' width='4096' height='4096'><properties>{WALL}</properties></layer>" * 9, 4096, 4096),
     "a.tmj": b"[" * 1_000_000,
+    "b.tmx": tmx(
+        f"<layer name='a' width='400' height='400'><properties>{WALL}</properties>"
+        f"<data encoding='csv'>{'9' * 9000}{',1' * 159_999}</data></layer>",
+        400,
+        400,
+    ),
+    "b.vox": vox(model((200, 200, 200), [(i % 200, i // 200, 9 * z, 1) for z in range(20) for i in range(40_000)])),
 }
 
 

@@ -59,12 +59,12 @@ def encoded(encoding, compression, numbers):
         "<data>" + "".join(f'<tile gid="{n}"/>' if n else "<tile/>" for n in [5, 0, 2, 0, 5, 2]) + "</data>",
     ],
 )
-def test_every_encoding_gives_the_same_columns(tmp_path, data):
+def test_all_encodings_give_the_same_columns(tmp_path, data):
     layer = f'<layer name="walls" width="3" height="2"><properties>{WALL}</properties>{data}</layer>'
     assert heights(read(tmp_path, tmx(layer, 3, 2))) == [[4, 0, 4], [0, 4, 4]]
 
 
-def test_flips_change_no_column(tmp_path):
+def test_flipped_tiles_give_the_same_columns(tmp_path):
     """Bits 31, 30 and 29 turn the picture of a tile: 5, 0, 2, 2 / 0, 5x, 5y, 5d is one tile 5 in three directions."""
     rows = np.array([[5, 0, 2, 2], [0, 5 | 1 << 31, 5 | 1 << 30, 5 | 1 << 29], [12, 5, 3, 7]])
     tileset = '<tileset firstgid="1"><tile id="4"><properties>{}</properties></tile></tileset>'
@@ -72,19 +72,19 @@ def test_flips_change_no_column(tmp_path):
     assert heights(found) == [[7, 0, 0, 0], [0, 7, 7, 7], [0, 7, 0, 0]]
 
 
-def test_a_tiles_own_height_is_read(tmp_path):
+def test_height_property_of_tile_is_the_column_height(tmp_path):
     """PyTMX gives 16 here, the tile's size in pixels."""
     tiles = '<tile id="4"><properties><property name="height" type="int" value="6"/></properties></tile>'
     assert heights(read(tmp_path, tmx(csv_layer("a", ROWS), 3, 2, SET.format(tiles)))) == [[6, 0, 0], [0, 6, 0]]
 
 
-def test_a_tile_belongs_to_the_last_tileset_that_begins_before_it(tmp_path):
+def test_tile_belongs_to_last_tileset_with_lower_first_number(tmp_path):
     one = f'<tileset firstgid="1"><tile id="4"><properties>{HEIGHT.format(1)}</properties></tile></tileset>'
     two = f'<tileset firstgid="5"><tile id="0"><properties>{HEIGHT.format(2)}</properties></tile></tileset>'
     assert heights(read(tmp_path, tmx(csv_layer("a", ROWS), 3, 2, two + one))) == [[2, 0, 0], [0, 2, 0]]
 
 
-def test_an_external_tileset_lies_beside_the_map(tmp_path):
+def test_external_tileset_is_read_relative_to_the_map(tmp_path):
     (tmp_path / "own.tsx").write_text(
         f'<tileset name="a"><tile id="4" class="rock"><properties>{HEIGHT.format(3)}</properties></tile></tileset>'
     )
@@ -100,7 +100,7 @@ def test_an_external_tileset_lies_beside_the_map(tmp_path):
             read(tmp_path, document.replace("own.tsx", source))
 
 
-def test_the_last_visible_layer_counts(tmp_path):
+def test_last_visible_layer_wins(tmp_path):
     low = csv_layer("low", np.array([[1, 1, 1]]), HEIGHT.format(1))
     high = csv_layer("high", np.array([[0, 1, 0]]), HEIGHT.format(3) + '<property name="material" value="glass"/>')
     hidden = csv_layer("hidden", np.array([[1, 1, 1]]), HEIGHT.format(9), 'visible="0"')
@@ -111,21 +111,21 @@ def test_the_last_visible_layer_counts(tmp_path):
     assert heights(read(tmp_path, tmx(high + low, 3, 1))) == [[1, 1, 1]]
 
 
-def test_a_layer_with_a_bottom_stands_above_the_others(tmp_path):
+def test_layer_with_bottom_is_placed_above_other_layers(tmp_path):
     ground = csv_layer("low", np.array([[1, 1]]), HEIGHT.format(1))
     bridge = csv_layer("deck", np.array([[0, 1]]), HEIGHT.format(1) + '<property name="bottom" type="int" value="6"/>')
     dense = dense_materials(found := read(tmp_path, tmx(ground + bridge, 2, 1)), found.size)
     assert dense[:, 0, 1].nonzero()[0].tolist() == [0, 6]
 
 
-def test_offsets_of_layers_and_groups_are_whole_tiles(tmp_path):
+def test_layer_and_group_offsets_shift_whole_tiles(tmp_path):
     layer = csv_layer("a", np.array([[1, 0, 0]]), WALL, 'offsetx="16"')
     assert heights(read(tmp_path, tmx(f'<group offsetx="16">{layer}</group>', 3, 1))) == [[0, 0, 4]]
     with pytest.raises(FileError, match=r"^it.tmx: layer 'a': offset must be a multiple of the tiles"):
         read(tmp_path, tmx(layer.replace('offsetx="16"', 'offsetx="8"'), 3, 1))
 
 
-def test_flags_name_layers(tmp_path):
+def test_material_flag_selects_layers(tmp_path):
     document = tmx(csv_layer("walls", ROWS) + csv_layer("lake", np.array([[0, 3, 0], [0, 0, 0]])), 3, 2)
     options = ReadOptions("solid", {"walls": ("reinforced", 2), "lake": ("water", 0)})
     found = read(tmp_path, document, options=options)
@@ -155,7 +155,7 @@ OBJECTS = """<objectgroup name="blue team">
 </objectgroup>"""
 
 
-def test_objects_are_mechs_the_zone_and_columns(tmp_path):
+def test_objects_become_mechs_zone_and_columns(tmp_path):
     """Of a map of 10 x 10 tiles of 16 pixels: y = 10 - pixels / 16. A tile's place is its lower left corner."""
     rows = np.zeros((10, 10), int)
     rows[0, 0] = 1
@@ -170,7 +170,7 @@ def test_objects_are_mechs_the_zone_and_columns(tmp_path):
     assert found.notes == ("1 objects left out: of no hull, zone or material",)
 
 
-def test_json_says_the_same_as_xml(tmp_path):
+def test_json_and_xml_give_the_same_ground(tmp_path):
     document = {
         "orientation": "orthogonal", "width": 3, "height": 2, "tilewidth": 16, "tileheight": 16, "infinite": False,
         "tilesets": [{"firstgid": 1, "tiles": [{"id": 4, "properties": [{"name": "height", "value": 6}]}]}],
@@ -179,7 +179,7 @@ def test_json_says_the_same_as_xml(tmp_path):
     assert heights(read(tmp_path, json.dumps(document), "it.tmj")) == [[6, 0, 0], [0, 6, 0]]
 
 
-def test_chunks_of_an_infinite_map_are_joined(tmp_path):
+def test_chunks_of_infinite_map_are_joined(tmp_path):
     chunks = (
         '<chunk x="-2" y="4" width="2" height="1">1,2</chunk><chunk x="0" y="3" width="2" height="2">0,0,0,3</chunk>'
     )
@@ -189,7 +189,7 @@ def test_chunks_of_an_infinite_map_are_joined(tmp_path):
 
 
 @pytest.mark.parametrize("orientation", ["isometric", "staggered", "hexagonal"])
-def test_only_orthogonal_maps_are_read(tmp_path, orientation):
+def test_non_orthogonal_map_is_refused(tmp_path, orientation):
     said = (
         rf"^it.tmx: orientation must be orthogonal: cells of other maps are not squares in rows, got '{orientation}'$"
     )
@@ -256,7 +256,7 @@ def layer_of(data, size='width="3" height="2"'):
         ),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_refused_in_one_line(tmp_path, document, said):
+def test_invalid_file_raises_one_line(tmp_path, document, said):
     with pytest.raises(FileError, match=said) as raised:
         read(tmp_path, document)
     assert "\n" not in str(raised.value)
