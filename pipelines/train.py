@@ -23,7 +23,7 @@ from echelon.learn.footprint import memory_explained
 from echelon.learn.startup import smoke_test_components
 from echelon.learn.train_flags import interrupted_status, read_config, resolve_config, resume_command
 from echelon.learn.trainer import Trainer
-from echelon.reports.callback import BattleStrips, Curves, Report
+from echelon.reports.callback import BattleStrips, BattleVideos, Curves, Report
 from echelon.runtime.command_line import arguments
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
@@ -46,7 +46,7 @@ def train(
     league, evaluation = join_league(config, device, ranks), EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
     callbacks += [ProgressBar(console), *([Live(config.live_port, config.live_host)] if config.live else [])]
-    callbacks += [WarningSigns(), stop, *user_callbacks, evaluation, BattleStrips(), Curves(), Report()]
+    callbacks += [WarningSigns(), stop, *user_callbacks, evaluation, BattleStrips(), BattleVideos(), Curves(), Report()]
     callbacks += [*filter(None, [league]), Summary(evaluation)]
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)

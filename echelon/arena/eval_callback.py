@@ -91,7 +91,8 @@ class EvalCallback(Callback):
         """Play, log and record an evaluation; return its scores, or an empty list after a signal."""
         scores: list[Score] = []
         replays: list[Replay] = []
-        recorded = trainer.config.replay_battles if is_final else min(trainer.config.replay_battles, 1)
+        replayed = trainer.config.replay_battles if is_final else min(trainer.config.replay_battles, 1)
+        recorded = max(replayed, trainer.config.evaluation.video)
 
         def play() -> None:
             new_scores = evaluator.evaluate_final() if is_final else evaluator.evaluate()

@@ -160,6 +160,9 @@ class EvalConfig:
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
     """Commanders of the panel: scripted tiers, checkpoint folders, league:FOLDER/NAME, or package.module:Commander. The
     best policy so far is added."""
+    video: Annotated[int, Limits(0, 64, "battles")] = 0
+    """Number of battles of each evaluation, against the last commander of `tiers`, to write as MP4 videos into the
+    folder `videos` of the run folder. Needs `pip install 'echelon-marl[export]'`."""
     compiled: Switch = "auto"
     """Compile the networks for evaluation and, on a GPU, the simulation and the scripted commanders. auto: on a GPU, if
     the run is compiled and at least 1,024 battles run in parallel. Fewer battles use CUDA graphs if the run does."""
@@ -169,6 +172,7 @@ class EvalConfig:
         for name in ("battles", "final_battles"):
             count = getattr(self, name)
             require(count % 2 == 0, f"EvalConfig.{name}", "even and >= 2", count)
+            require(self.video <= count, "EvalConfig.video", f"at most {name} ({count})", self.video)
         require(len(self.tiers) > 0, "EvalConfig.tiers", "at least one commander", self.tiers)
 
 
@@ -289,7 +293,8 @@ class TrainConfig:
     by which browsers on other machines reach it. Anyone with access and the token can watch."""
     replay_battles: Annotated[int, Limits(0, BATTLES.high)] = 0
     """Number of battles of the final evaluation to record in `evaluation.echelon` of the run folder; earlier
-    evaluations record one. `report.html` shows them. Each recording takes some seconds on a CPU."""
+    evaluations record one, or `EvalConfig.video`. `report.html` shows them. Each recording takes some seconds on a
+    CPU."""
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -1,8 +1,9 @@
-"""Callbacks that update the pictures of a run: `report.html`, curves for a paper, and battle strips for a logger."""
+"""Callbacks that update the pictures of a run: `report.html`, curves for a paper, videos, and strips for a logger."""
 
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from echelon.arena.evaluator import BEHAVIOUR
@@ -14,9 +15,10 @@ from echelon.replay.file import read
 from echelon.replay.ground import rebuild
 from echelon.reports.data import report_of
 from echelon.reports.plots import metrics_figure
-from echelon.runtime.errors import one_line
+from echelon.runtime.errors import ConfigError, missing_package, one_line
 from echelon.runtime.files import FileError
 from echelon.viewer.battle_picture import strip_pixels
+from echelon.viewer.exporters.course import BattleTimeline
 from echelon.viewer.pages import hit_distances, replay_page, write_report
 from echelon.viewer.paper import save
 
@@ -159,6 +161,37 @@ class Report(Pictures):
         now_s = time.monotonic()
         # Reading a very long table takes seconds.
         self.next_s = now_s + max(self.every_s, (now_s - start_s) / MOST_SHARE)
+
+
+class BattleVideos(Callback):
+    """Writes the recorded battles of every evaluation as `videos/iteration_N-BATTLE.mp4` of the run folder.
+
+    A signal ends the writing. The video that it interrupts is not written.
+
+    Args:
+        battles: number of videos per evaluation; by default `EvalConfig.video`. Record as many battles.
+    """
+
+    def __init__(self, battles: int = 0) -> None:
+        self.battles = battles
+
+    def setup(self, trainer: TrainingRun) -> None:
+        self.battles = self.battles or trainer.config.evaluation.video
+        if self.battles and find_spec("av") is None:
+            raise ConfigError(missing_package("--evaluation.video", "av", "export"))
+
+    def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
+        if self.battles:
+            attempt(trainer, lambda run: run.run_interruptible(partial(self.write, run, replay)))
+
+    def write(self, trainer: TrainingRun, replay: Replay) -> None:
+        from echelon.viewer.exporters import video
+
+        folder = trainer.folder / "videos"
+        folder.mkdir(exist_ok=True)
+        for index, battle in enumerate(replay.battles[: self.battles]):
+            course = BattleTimeline(replay, index, rebuild(replay, battle))
+            video.write(course, folder / f"iteration_{trainer.counters.iterations:06}-{index + 1}.mp4", quiet=True)
 
 
 class BattleStrips(Callback):

@@ -18,7 +18,18 @@ from echelon.runtime.files import FileError
 
 Statistic = Literal["mean", "iqm"]
 SAME = (
-    *("seed", "run_dir", "resume", "device", "logger", "callbacks", "profile", "replay_battles", "checkpoint_every"),
+    *(
+        "seed",
+        "run_dir",
+        "resume",
+        "device",
+        "logger",
+        "wandb",
+        "callbacks",
+        "profile",
+        "replay_battles",
+        "checkpoint_every",
+    ),
     *("keep_checkpoints", "backend", "compiled", "compile_policy", "cuda_graphs", "deterministic", "evaluation"),
     "max_minutes",
 )

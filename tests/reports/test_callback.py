@@ -1,7 +1,9 @@
 """Output of a run in progress: the report, curves, and picture strips for a logger."""
 
+import contextlib
 import dataclasses
 import json
+import math
 import platform
 import re
 from pathlib import Path
@@ -20,9 +22,10 @@ from echelon.learn.callbacks.loggers import LoggerCallback
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_columns, read_metrics, read_table
 from echelon.learn.trainer import Trainer
+from echelon.replay.file import read as read_replay
 from echelon.reports import callback as report_callback
 from echelon.reports import data as report_data
-from echelon.reports.callback import BattleStrips, Curves, Report
+from echelon.reports.callback import BattleStrips, BattleVideos, Curves, Report
 from echelon.reports.data import command_of, commit_of
 from echelon.reports.plots import skills_figure
 from echelon.rules.config import EnvConfig
@@ -231,3 +234,48 @@ def test_set_pieces_require_their_comm_dim(tmp_path):
     wide = tiny_run(evaluation=EvalConfig(pieces=1), env=dataclasses.replace(EnvConfig.small(), comm_dim=2))
     with pytest.raises(ConfigError, match=r"^EvalConfig.pieces must be 0 for battles whose comm_dim is not \d, got 1$"):
         Trainer(wide, tmp_path, callbacks=[EvalCallback()])
+
+
+@pytest.mark.integrations
+def test_videos_show_recorded_battles_of_every_evaluation(tmp_path):
+    av = pytest.importorskip("av", exc_type=ImportError)
+    evaluation = dataclasses.replace(EVALUATION, video=2)
+    Trainer(tiny_run(evaluation=evaluation), tmp_path, callbacks=[EvalCallback(), BattleVideos()]).train()
+    written = sorted(path.name for path in (tmp_path / "videos").iterdir())
+    assert written == [f"iteration_{number:06}-{battle}.mp4" for number in (0, 2, 3) for battle in (1, 2)]
+    replay = read_replay(tmp_path / "evaluation.echelon")
+    assert len(replay.battles) == 2 and not (tmp_path / "videos" / "iteration_000003-3.mp4").exists()
+    for number, battle in enumerate(replay.battles, 1):
+        with av.open(str(tmp_path / "videos" / f"iteration_000003-{number}.mp4")) as container:
+            count = sum(1 for _ in container.decode(video=0))
+        length_s = battle.decisions * replay.about["decision_repeat"] * replay.about["dt_s"]
+        assert count == math.ceil(length_s * 20 - 1e-9) + 1
+
+
+def test_videos_without_pyav_are_refused_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(report_callback, "find_spec", lambda name: None)
+    evaluation = dataclasses.replace(EVALUATION, video=1)
+    with pytest.raises(ConfigError, match=r"^--evaluation.video needs av, .*: pip install 'echelon-marl\[export\]'$"):
+        Trainer(tiny_run(evaluation=evaluation), tmp_path, callbacks=[BattleVideos()])
+    with pytest.raises(ConfigError, match=r"^EvalConfig.video must be at most battles \(2\), got 3$"):
+        dataclasses.replace(EVALUATION, video=3)
+    Trainer(tiny_run(), tmp_path, callbacks=[BattleVideos()])
+
+
+def test_signal_ends_writing_of_videos(tmp_path, monkeypatch):
+    """The interrupted run continues to its checkpoint; no line says that drawing failed."""
+    lines = []
+
+    def interrupted(work):
+        with contextlib.suppress(Interrupted):
+            work()
+            lines.append("written")
+
+    def writes(*_):
+        raise Interrupted(2)
+
+    run = SimpleNamespace(folder=tmp_path, run_interruptible=interrupted, log_plain=lines.append)
+    videos = BattleVideos(1)
+    monkeypatch.setattr(videos, "write", writes)
+    videos.on_replay(run, SimpleNamespace(battles=[None]))
+    assert lines == []

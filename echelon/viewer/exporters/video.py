@@ -21,8 +21,13 @@ CODEC, PIXELS = "libx264", "yuv420p"
 """What browsers, slides and phones play. The pixels need an even width and height."""
 
 
-def write(course: BattleTimeline, path: Path) -> None:
+def write(course: BattleTimeline, path: Path, quiet: bool = False) -> None:
     """Write a battle in real time: frame k shows the moment k / `FRAMES_PER_S` seconds, the last frame shows the end.
+
+    Args:
+        course: the battle.
+        path: the file to write; an existing file is replaced.
+        quiet: show no progress bar.
 
     Raises:
         FileError: the file cannot be written.
@@ -30,7 +35,7 @@ def write(course: BattleTimeline, path: Path) -> None:
     plan = BattlePlan(course.replay, course.index, course.ground, vox_px(course.replay, SIDE_PX))
     count = -(-course.seconds(int(course.moments[-1])) * FRAMES_PER_S // 1)
     times = [min(number / FRAMES_PER_S, plan.length_s) for number in range(int(count) + 1)]
-    shown = tracked(times, "frames", len(times))
+    shown = times if quiet else tracked(times, "frames", len(times))
     write_video((np.asarray(framed(plan, course.battle, time)) for time in shown), path, FRAMES_PER_S)
 
 
