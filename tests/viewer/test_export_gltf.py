@@ -62,12 +62,32 @@ def written(course, tmp_path):
 
 def test_gltf_positions_and_times_are_exact_and_y_is_up(course, tmp_path):
     found = tracks(*written(course, tmp_path))
-    assert len(found) == len(course.mechs)
+    shots = [name for name in found if name.startswith(("shot ", "beam "))]
+    assert len(found) - len(shots) == len(course.mechs)
     for n, mech in enumerate(course.mechs):
         times, places = found[f"{course.name(n)} {mech['hull']}"]["translation"]
         assert times.tolist() == [float(np.float32(float(course.seconds(k)))) for k in course.moments]
         x, y, z = course.positions[:, n].T
         assert (places == np.stack((x, z, -y), -1)).all()
+
+
+def test_gltf_shots_fly_along_their_waypoints_and_are_hidden_otherwise(course, tmp_path):
+    found = tracks(*written(course, tmp_path))
+    shots = {f"shot {one.number} {one.weapon}": (one.start, one.end, one.points) for one in course.flights()}
+    for number, row in enumerate(course.rows("beams")):
+        ends = np.array([[row[f"{axis}{end}"] / 64 for axis in "xyz"] for end in "01"])
+        shots[f"beam {number} {course.weapon(row['weapon'])}"] = row["tick"], row["tick"] + 1, ends
+    assert set(shots) == {name for name in found if name.startswith(("shot ", "beam "))} != set()
+    dt_s = course.about["dt_s"]
+    for name, (start, end, points) in shots.items():
+        times, places = found[name]["translation"]
+        assert (places == points[:, [0, 2, 1]] * (1, 1, -1)).all()
+        assert times == pytest.approx(np.linspace(start * dt_s, end * dt_s, len(points)), abs=1e-4)
+        assert (np.diff(times) > 0).all()
+        times, sizes = found[name]["scale"]
+        is_flying = (times >= np.float32(start * dt_s) - 1e-5) & (times < np.float32(end * dt_s) - 1e-5)
+        assert times[0] == 0 and (np.diff(times) > 0).all()
+        assert ((sizes > 0).all(1) == is_flying).all() and is_flying.sum() == 1
 
 
 def turned(quaternions: np.ndarray) -> np.ndarray:
@@ -131,14 +151,23 @@ def test_pygltflib_reads_the_tracks(tmp_path):
     found = pygltflib.GLTF2().load(str(tmp_path / "battle.glb"))
     buffer = found.binary_blob()
     (animation,) = found.animations
+    flights = {f"shot {flight.number} {flight.weapon}": flight for flight in course.flights()}
+    checked = 0
     for channel in (one for one in animation.channels if one.target.path == "translation"):
         sampler, node = animation.samplers[channel.sampler], found.nodes[channel.target.node]
         accessor = found.accessors[sampler.output]
         view = found.bufferViews[accessor.bufferView]
         places = np.frombuffer(buffer, np.float32, accessor.count * 3, view.byteOffset).reshape(-1, 3)
+        if node.name in flights:
+            assert (places == flights[node.name].points[:, [0, 2, 1]] * (1, 1, -1)).all()
+            checked += 1
+        if node.name.startswith(("shot ", "beam ")):
+            continue
         n = [f"{course.name(n)} {mech['hull']}" for n, mech in enumerate(course.mechs)].index(node.name)
         assert (places == course.positions[:, n][:, [0, 2, 1]] * (1, 1, -1)).all()
-    assert len(animation.channels) == 3 * len(course.mechs)
+    assert checked == len(flights) > 0
+    shots = len(course.battle.flights) + len(course.battle.beams)
+    assert len(animation.channels) == 3 * len(course.mechs) + 2 * shots
 
 
 @pytest.mark.integrations

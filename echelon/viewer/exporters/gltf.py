@@ -1,9 +1,11 @@
-"""A battle as binary glTF 2.0: terrain and mechs, whose ways are one animation. y is up, a voxel is a metre."""
+"""A battle as binary glTF 2.0: terrain, mechs and shots, animated. y is up, a voxel is a metre."""
 
 from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,16 @@ import numpy as np
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
 from echelon.runtime.version import VERSION
-from echelon.viewer.exporters.course import TEAM_COLOURS, BattleTimeline
+from echelon.viewer.exporters.course import TEAM_COLOURS, BattleTimeline, place
 from echelon.viewer.exporters.ground_mesh import ground_meshes
 from echelon.viewer.topdown import COLOURS
 
 FLOAT, UINT = 5126, 5125
 ARRAY_BUFFER, ELEMENT_BUFFER = 34962, 34963
+SHOT_VOX = 0.5
+"""Side of the box of a shot."""
+Track = tuple[int, str, np.ndarray, str]
+"""Accessor of the times, animated property of a node, values `[times, 3 or 4]` float32, and interpolation."""
 KINDS = {1: "SCALAR", 3: "VEC3", 4: "VEC4"}
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 
@@ -58,6 +64,10 @@ class Document:
             entry |= {"min": columns.min(0).tolist(), "max": columns.max(0).tolist()}
         return self.add("accessors", entry)
 
+    def times(self, seconds: Sequence[Decimal]) -> int:
+        """Store times as the nearest float32 of their exact values; returns the index of their accessor."""
+        return self.accessor(np.array([float(second) for second in seconds], np.float32))
+
     def mesh(self, name: str, corners: np.ndarray, triangles: np.ndarray, rgb: tuple[int, int, int]) -> int:
         """Store a mesh of one colour, sRGB 0..255; returns its index."""
         linear = [*((np.array(rgb) / 255) ** 2.2).tolist(), 1.0]
@@ -80,7 +90,7 @@ class Document:
 
 
 def write(course: BattleTimeline, path: Path) -> None:
-    """Write the ground as the battle began and the ways of all mechs. Shots and broken voxels are left out.
+    """Write the ground as the battle began and the tracks of all mechs and shots. Broken voxels are left out.
 
     Raises:
         FileError: the file cannot be written.
@@ -94,16 +104,18 @@ def write(course: BattleTimeline, path: Path) -> None:
         )
     boxes = {team: document.mesh(team, *mech_box(), rgb) for team, rgb in TEAM_COLOURS.items()}
     animation: dict[str, list[Any]] = {"channels": [], "samplers": []}
-    # One time for each moment, as the nearest float32 of its exact value.
-    times = document.accessor(np.array([float(course.seconds(k)) for k in course.moments], np.float32))
-    for n, mech in enumerate(course.mechs):
-        node: dict[str, Any] = {"name": f"{course.name(n)} {mech['hull']}", "mesh": boxes[mech["team"]]}
-        moving = mech_tracks(course, n)
-        nodes.append(document.add("nodes", node | {name: values[0].tolist() for name, values, _ in moving}))
-        for name, values, interpolation in moving:
+    moments = document.times([course.seconds(k) for k in course.moments])
+    bodies = [
+        (f"{course.name(n)} {mech['hull']}", mech["team"], [(moments, *track) for track in mech_tracks(course, n)])
+        for n, mech in enumerate(course.mechs)
+    ]
+    for name, team, tracks in (*bodies, *shot_tracks(document, course)):
+        node: dict[str, Any] = {"name": name, "mesh": boxes[team]}
+        nodes.append(document.add("nodes", node | {moved: values[0].tolist() for _, moved, values, _ in tracks}))
+        for times, moved, values, interpolation in tracks:
             output = document.accessor(values, bounded=False)
             animation["samplers"].append({"input": times, "output": output, "interpolation": interpolation})
-            target = {"node": nodes[-1], "path": name}
+            target = {"node": nodes[-1], "path": moved}
             animation["channels"].append({"sampler": len(animation["samplers"]) - 1, "target": target})
     document.add("scenes", {"nodes": nodes})
     document.add("animations", {"name": "battle", **animation})
@@ -125,6 +137,30 @@ def mech_tracks(course: BattleTimeline, n: int) -> list[tuple[str, np.ndarray, s
         ("rotation", rotation, "LINEAR"),
         ("scale", size.astype(np.float32), "STEP"),
     ]
+
+
+def shot_tracks(document: Document, course: BattleTimeline) -> Iterator[tuple[str, str, list[Track]]]:
+    """Yield name, team and animated values of each shot that flew, and of each beam, which takes one substep from its
+    muzzle to its end. The size of a shot is 0 before it starts and from its end on."""
+    shots = [
+        (f"shot {each.number} {each.weapon}", each.row["shooter"], each.start, each.end, each.points)
+        for each in course.flights()
+    ]
+    for number, row in enumerate(course.rows("beams")):
+        ends = np.array([place(row, "0"), place(row, "1")])
+        shots.append(
+            (f"beam {number} {course.weapon(row['weapon'])}", row["shooter"], row["tick"], row["tick"] + 1, ends)
+        )
+    for name, shooter, start, end, points in shots:
+        begin_s, length_s = course.seconds(start), course.seconds(end) - course.seconds(start)
+        places = [begin_s + length_s * k / max(len(points) - 1, 1) for k in range(len(points))]
+        changes = sorted({0, start, end})
+        sizes = np.array([[SHOT_VOX * (start <= change < end)] * 3 for change in changes], np.float32)
+        tracks: list[Track] = [
+            (document.times(places), "translation", upright(points), "LINEAR"),
+            (document.times([course.seconds(change) for change in changes]), "scale", sizes, "STEP"),
+        ]
+        yield name, course.mechs[shooter]["team"], tracks
 
 
 def mech_box() -> tuple[np.ndarray, np.ndarray]:
