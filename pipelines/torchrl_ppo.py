@@ -70,7 +70,7 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
         advantage, alive = batch["advantage"], batch["mask"].unsqueeze(-1)
         living = advantage[alive]
         batch["advantage"] = torch.where(alive, (advantage - living.mean()) / living.std(), 0.0)
-        data = batch.select("observation", "action", "action_log_prob", "advantage", "value_target").reshape(-1)
+        data = batch.select(*actor.in_keys, "action", "action_log_prob", "advantage", "value_target").reshape(-1)
         for _ in range(args.epochs):
             for rows in torch.randperm(frames, device=env.device).chunk(args.minibatches):
                 losses = loss(data[rows])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from brief_strangers import BATTLES, TASK, play_one_piece
 
 from echelon.arena.strangers.leaderboard import read_table
@@ -39,7 +40,10 @@ def args_of(run, path, baseline, **changes):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("baseline", ["ippo-gru", "mappo-lstm", "mappo-mlp", "torchrl-ppo", "qmix", "bc-hard"])
+@pytest.mark.parametrize(
+    "baseline",
+    ["ippo-gru", "mappo-lstm", "mappo-mlp", "torchrl-ppo", "torchrl-ppo-multi-discrete", "qmix", "bc-hard"],
+)
 def test_each_baseline_makes_a_row(run, tmp_path, baseline):
     out = tmp_path / "rows.jsonl"
     out.write_text('{"task": "earlier"}\n')
@@ -52,6 +56,24 @@ def test_each_baseline_makes_a_row(run, tmp_path, baseline):
         assert name.startswith("heuristic:") and len(row["pairs"]) == 1 and int(row["pairs"]) == row["wins"]
     assert f"--baseline {baseline} --seed 1 --agent-steps 700 --num-envs 4 --battles 2" in line["command"]
     assert [path.name for path in (tmp_path / "policies").iterdir()] == [f"{SMALL}_{baseline}_1.safetensors"]
+
+
+def test_factor_categorical_is_a_product_of_masked_categoricals(baselines):
+    factored, sizes = importlib.import_module("factored"), (3, 2, 4)
+    torch.manual_seed(0)
+    logits, mask = torch.randn(50, 9), torch.rand(50, 9) < 0.6
+    mask[:, [0, 3, 5]] = True
+    policy = factored.FactorCategorical(logits, mask, sizes)
+    own = [
+        torch.log_softmax(part.masked_fill(~free, -torch.inf), -1)
+        for part, free in zip(logits.split(sizes, -1), mask.split(sizes, -1), strict=True)
+    ]
+    for action in (policy.sample(), policy.deterministic_sample):
+        chosen = [part.gather(-1, action[:, [f]]) for f, part in enumerate(own)]
+        torch.testing.assert_close(policy.log_prob(action), torch.cat(chosen, -1).sum(-1))
+    assert torch.equal(policy.deterministic_sample, torch.stack([part.argmax(-1) for part in own], -1))
+    entropy = sum(-(part.exp() * part.clamp(min=-1e9)).sum(-1) for part in own)
+    torch.testing.assert_close(policy.entropy(), entropy)
 
 
 @pytest.mark.long

@@ -8,14 +8,18 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import factored
 import numpy as np
 import torch
 from clone import clone
 from torch import nn
+from torchrl.envs import EnvBase, RewardSum, TransformedEnv
 
+import echelon
 from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
@@ -64,6 +68,8 @@ class Trained:
     """An entry an iteration: agent steps, and measurements in its training battles."""
     facts: dict[str, Any]
     """Settings of the recipe to report, such as its training opponents."""
+    env: EnvBase | None = None
+    """The view of the policy, if its keys do not tell it, as for `echelon.evaluate`."""
 
     def __post_init__(self) -> None:
         self.policy.eval()
@@ -129,8 +135,9 @@ def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
     return Trained(trainer.policy, counters.agent_steps, counters.seconds, curve, {"opponent": config.opponent})
 
 
-def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
-    """`pipelines/torchrl_ppo.py`: PPO made of TorchRL's components, a network without memory for each mech."""
+def torchrl_route(config: EnvConfig, budget: Budget, is_factored: bool = False) -> Trained:
+    """`pipelines/torchrl_ppo.py`: PPO made of TorchRL's components, a network without memory for each mech. Factored
+    actions are `action="multi_discrete"`."""
     per_iteration = budget.num_envs * len(config.blue) * ROLLOUT
     args = torchrl_ppo.Args(
         opponent=OPPONENT,
@@ -143,14 +150,21 @@ def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
     torchrl_ppo.BATTLE = config
     torch.manual_seed(budget.seed)
     start_s = time.perf_counter()
-    env = torchrl_ppo.make_env(args)
-    actor, critic = torchrl_ppo.make_networks(env)
+    if is_factored:
+        place = args.battles, args.device, args.seed
+        battles = echelon.mechs(config, args.opponent, *place, action="multi_discrete")
+        env = TransformedEnv(battles, RewardSum())
+        actor, critic = factored.make_networks(env)
+    else:
+        env = torchrl_ppo.make_env(args)
+        actor, critic = torchrl_ppo.make_networks(env)
     curve = [
         {"agent_steps": float(number * per_iteration), **measured}
         for number, measured in enumerate(torchrl_ppo.train(env, actor, critic, args), 1)
     ]
     seconds = time.perf_counter() - start_s
-    return Trained(actor, args.iterations * per_iteration, seconds, curve, {"opponent": args.opponent})
+    facts = {"opponent": args.opponent}
+    return Trained(actor, args.iterations * per_iteration, seconds, curve, facts, env if is_factored else None)
 
 
 def qmix(config: EnvConfig, budget: Budget) -> Trained:
@@ -213,6 +227,7 @@ RECIPES: dict[str, Recipe] = {
     **{f"mappo-{kind}": ours(kind, "central") for kind in ("lstm", "gru", "mlp")},
     "selfplay-lstm": ours("lstm", "central", SELF),
     "torchrl-ppo": torchrl_route,
+    "torchrl-ppo-multi-discrete": partial(torchrl_route, is_factored=True),
     "qmix": qmix,
     "bc-hard": cloned,
     "benchmarl-mappo": benchmarl_mappo,
@@ -226,6 +241,7 @@ ABOUT = {
     "mappo-mlp": "the same without memory",
     "selfplay-lstm": "as `mappo-lstm`, in self-play: it learns from both teams, and decisions of both teams count",
     "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory",
+    "torchrl-ppo-multi-discrete": 'the same with `action="multi_discrete"`: a masked categorical of each factor',
     "qmix": "QMIX of TorchRL's parts on discrete actions that last four decisions (`tests/examples/qmix.py`)",
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
     "benchmarl-mappo": "MAPPO of BenchMARL with its default settings, no memory, 60 parallel battles",

@@ -138,7 +138,8 @@ def train_and_judge(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any
     if trained is None:
         return None
     start_s, device = time.perf_counter(), resolve_device(args.device)
-    evaluation = echelon.evaluate(trained.policy, args.task, battles=args.battles or None, device=device)
+    given: dict[str, Any] = {"battles": args.battles or None, "env": trained.env, "device": device}
+    evaluation = echelon.evaluate(trained.policy, args.task, **given)
     own_args = dataclasses.replace(args, baseline=(baseline,), seed=(seed,))
     line = row(own_args, trained, evaluation, time.perf_counter() - start_s)
     if args.save:
