@@ -64,7 +64,9 @@ class Factor:
     """A part of an action with options of which one is chosen; option 0 does nothing and is always available."""
 
     name: str
+    """Name, such as `forward` or `primary`."""
     options: tuple[CompositeAction, ...]
+    """The options; an action has the index of one of them."""
 
 
 def _table() -> tuple[CompositeAction, ...]:

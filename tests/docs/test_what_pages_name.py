@@ -98,3 +98,10 @@ def test_extra_gpu_admits_versions_that_import_beside_numba_0_68():
         f"0.{minor}.{patch}" for minor in (29, 30, 31) for patch in range(6) if f"0.{minor}.{patch}" in specifiers
     ]
     assert admitted == ["0.30.4", "0.30.5"]
+
+
+def test_install_page_lists_each_extra():
+    extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    names = set(re.findall(r"^([a-z0-9]+) = \[", extras, re.M))
+    listed = re.search(r"^Extras: (.*?)\n\n", (ROOT / "docs" / "INSTALL.md").read_text(), re.M | re.S)
+    assert listed and names == set(re.findall(r"`([a-z0-9]+)`", listed[1])) != set()
