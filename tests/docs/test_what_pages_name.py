@@ -18,7 +18,7 @@ ENDS = {path.split("/", cut)[-1] for path in THERE for cut in range(path.count("
 SUFFIXES = ("py", "js", "css", "sh", "jsonl", "ipynb", "toml")
 OTHERS = {"mappo_ippo.py", "multiagent_competitive_ddpg.py", "multiagent_ppo.py"}
 """Programs of TorchRL."""
-MADE = {"log.jsonl", "commander.calls.jsonl", "rows.jsonl", "checkpoints/", "weights/", "runs/"}
+MADE = {"log.jsonl", "commander.calls.jsonl", "rows.jsonl", "checkpoints/", "videos/", "weights/", "runs/"}
 """Files and folders that programs write."""
 
 
