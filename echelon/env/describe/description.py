@@ -88,14 +88,6 @@ class Description:
 
 HEADINGS = ("column", "name", "range", "unit", "needs", "meaning")
 PAGE_HEADINGS = ("column", "name", "range, unit", "meaning")
-SECTIONS = {
-    "action": "Actions",
-    "observation": "Observations",
-    "reward": "Rewards",
-    "done": "Ends of battles",
-    "outcome": "Outcomes and statistics",
-}
-"""Heading of the leaves of each kind."""
 
 
 def print_tables(description: Description, console: Console) -> None:
@@ -111,11 +103,11 @@ def print_tables(description: Description, console: Console) -> None:
 
 
 def markdown(description: Description) -> Iterator[str]:
-    """The lines of the same tables in Markdown, under a heading for each kind; tensors of one row share a table."""
-    for kind, heading in SECTIONS.items():
+    """The lines of the page's tables in Markdown: actions and observations; tensors of one row share a table."""
+    for kind in ("action", "observation"):
         cells = {title: list(merged(rows(leaf))) for title, leaf in distinct(description) if leaf.kind == kind}
         single = [(f"`{title}`", *of[0][1:]) for title, of in cells.items() if len(of) == 1]
-        yield from (f"## {heading}", "") if cells else ()
+        yield from (f"## {kind.capitalize()}s", "")
         for title, of in cells.items():
             yield from (f"### `{title}`", "", *table_lines(PAGE_HEADINGS, of), "") if len(of) > 1 else ()
         yield from (*table_lines(("entry", *PAGE_HEADINGS[1:]), single), "") if single else ()
@@ -194,7 +186,8 @@ PAGE = """# What a column means
   column is 0 or 1.
 - "needs" names fields of `FeaturesConfig`. If one is off, an observation or statistic is always 0, and an action has no
   effect.
-- Rewards, done flags and outcomes are entries under `("next", ...)`.
+- `python -m echelon describe` also prints rewards, done flags, outcomes and statistics, which are entries under
+  `("next", ...)`.
 - Empty rows of contacts and comrades are 0. Observations of a dead mech are 0 unless stated otherwise.
 - The page leaves out `memory`, which belongs to the policy.
 """
