@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import resource
+import traceback
 
 import pytest
 
@@ -345,6 +346,22 @@ def test_api_key_is_sent_but_never_stored_or_printed(tmp_path, monkeypatch, capl
     texts = [path.read_text(), json.dumps(commander.facts()), settings_text, "\n".join(own), *capsys.readouterr()]
     assert all(KEY not in text for text in texts) and "[API key]" in path.read_text()
     assert all(KEY not in json.dumps(request) for request in server.requests)
+
+
+def test_traceback_of_a_crash_hides_api_key(monkeypatch):
+    """Also one that shows the local variables of all frames."""
+    monkeypatch.setenv("ECHELON_TEST_API_KEY", KEY)
+
+    def crashes(self, row):
+        raise RuntimeError("crash")
+
+    monkeypatch.setattr(CallRecord, "add", crashes)
+    with chat_server(holds_then_fights) as server, pytest.raises(RuntimeError, match="crash") as raised:
+        commanded(server, api_key_env="ECHELON_TEST_API_KEY")
+    error = raised.value
+    shown = traceback.TracebackException(type(error), error, error.__traceback__, capture_locals=True)
+    text = "".join(shown.format())
+    assert "in crashes" in text and "answer = " in text and KEY not in text
 
 
 def test_error_hides_api_key(monkeypatch):
