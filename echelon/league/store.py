@@ -24,6 +24,7 @@ from echelon.agents.heuristic import full_name, is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.arena.resolve import named_checkpoint
+from echelon.command.pack_policy import names_orders
 from echelon.league import database as sqlite
 from echelon.league.config import LeagueConfig
 from echelon.league.ratings import DEVIATION, RATING, VOLATILITY
@@ -269,6 +270,8 @@ class Store:
 
         A policy trained under earlier rules is logged.
         """
+        limit = "a policy with weights; `evaluate NAME --league FOLDER` rates a commander of packs"
+        require(not names_orders(checkpoint), "an entry of a league", limit, checkpoint)
         source = named_checkpoint(checkpoint)
         difference = battle_difference(self.env.signature(), source.env.signature())
         if difference:
