@@ -64,10 +64,10 @@ class OrderedBattle:
         self.mechs, self.opponent, self.seed = mechs, opponent, one_seed(seed)
         self.recorder = Recorder([0]) if records else None
         cpu = torch.device("cpu")
-        policies = [resolve(name).policy(self.config, cpu) for name in (self.mechs, self.opponent)]
+        own, other = (resolve(name).policy(self.config, cpu) for name in (self.mechs, self.opponent))
         seeds = noise.battle_seeds(self.seed, 1, cpu)
         with torch.no_grad():
-            view = commanders(self.config, *policies, 1, cpu, seeds, side=self.side, observer=self.recorder)
+            view = commanders(self.config, own, other, 1, cpu, seeds, side=self.side, observer=self.recorder)
             self.port = CommandPort(view)
 
     @property

@@ -70,8 +70,7 @@ class CommandersView(EnvInfo, PartialEnv):
         """Maps the `subordinates` actions `[B, A, D]` to the actions to play, if a person drives a mech."""
         self.on_decision: Callable[[TensorDictBase], None] | None = None
         """Called after every decision with the result of `EchelonEnv.step` and the actions of mechs and commanders."""
-        is_team = isinstance(side, OneTeam)
-        self.team = side if is_team else OneTeam.of(side, env.group_map, env.num_envs, env.device)
+        self.team = side if isinstance(side, OneTeam) else OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if self.team.is_red is True else "blue"]]
         self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
         sizes = {"subordinates": self.team.count, "opponent": env.config.num_mechs - self.team.count}
