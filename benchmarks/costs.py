@@ -119,8 +119,8 @@ def tell_database(store: Store, arena: LeagueArena, size: int, rate: float, fold
     file = sum(path.stat().st_size for path in folder.glob("league.sqlite*"))
 
     def claim() -> None:
-        with claiming(store) as claims:
-            claims.claim(ahead, 256)
+        with claiming(store) as metadata:
+            metadata.claim(ahead, 256)
 
     timed: dict[str, Callable[[], object]] = {
         "claim": claim,

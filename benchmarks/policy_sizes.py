@@ -41,7 +41,7 @@ def table() -> str:
         policy = checkpoint.policy()
         actor = sum(parameter.numel() for parameter in policy.network.parameters())
         critic, flops = policy.num_parameters() - actor, flops_of(policy, checkpoint.env)
-        model = checkpoint.claims["model"]
+        model = checkpoint.metadata["model"]
         cells = f"{model['kind']} {model['hidden']} | {actor:,} | {critic:,} | {flops:,} | {LICENCE} |"
         names.setdefault(cells, []).append(f"`{name}`")
     return "\n".join([*lines, *(f"| {', '.join(group)} | {cells}" for cells, group in names.items())])

@@ -93,7 +93,7 @@ def ship(args: Args) -> TrainedPolicy:
         args.command,
         args.commit or commit_here(),
         checkpoint.versions.rules,
-        sha256=open_checkpoint(shipped.FOLDER / args.name).claims["files"][POLICY],
+        sha256=open_checkpoint(shipped.FOLDER / args.name).metadata["files"][POLICY],
         battles=args.battles,
         win_rates={row["opponent"]: round(row["win_rate"], 3) for row in evaluation.rows()},
     )

@@ -1,4 +1,4 @@
-"""Train every row of a table of settings from several seeds, and write the win rates into `docs/SWEEP.md`.
+"""Train every row of a table of settings from several seeds, and write the win rates into `benchmarks/README.md`.
 
 python benchmarks/sweep.py --table screen --minutes 60 --folder runs/sweep
 python benchmarks/sweep.py --table screen --ray auto
@@ -49,7 +49,7 @@ class Args:
     folder: str = ""
     """Folder of unfinished runs; a temporary folder by default."""
     results: Path = ROOT / "benchmarks" / "results" / "sweep.jsonl"
-    page: Path = ROOT / "docs" / "SWEEP.md"
+    page: Path = ROOT / "benchmarks" / "README.md"
     """Page whose tables are rewritten from the results."""
     cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 

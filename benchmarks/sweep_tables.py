@@ -66,7 +66,7 @@ TABLES = {
                 "local critic": ("--model.critic", "local"),
                 "evaluates with training noise": ("--model.eval-std-scale", "1.0"),
                 "starts with trivial": ("--curriculum.opponents", "trivial", "easy", "normal", "hard"),
-                "70 % per stage": ("--curriculum.step-up", "0.7"),
+                "70 % per stage": ("--curriculum.advance-at-win-rate", "0.7"),
                 "only easy": ("--opponent", "heuristic:easy"),
                 "only hard": ("--opponent", "heuristic:hard"),
                 "initial deviation 0.3": ("--model.initial-std", "0.3"),
@@ -96,7 +96,7 @@ TABLES = {
                 "KL divergence 0.06": ("--ppo.target-kl", "0.06"),
                 "no entropy bonus": NO_ENTROPY,
                 "25 % self-play": ("--self-share", "0.25"),
-                "25 % snapshots": ("--past-share", "0.25"),
+                "25 % snapshots": ("--snapshot-opponent-share", "0.25"),
                 "only terminal reward at the end": (
                     "--curriculum.fight.last",
                     "0",
@@ -132,7 +132,7 @@ TABLES = {
             (0, 1, 2),
             128,
             QUICK,
-            {"uniform maps": (), "level replay": ("--curriculum.levels", "plr")},
+            {"uniform maps": (), "level replay": ("--curriculum.map-sampling", "plr")},
         ),
         Table(
             "standard",

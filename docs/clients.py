@@ -19,7 +19,6 @@ COLUMNS = {
     "masks": "masks",
     "rate": "agent-steps/s",
     "own": "TorchRL's view",
-    "date": "date",
 }
 
 
@@ -30,10 +29,10 @@ def read(path: Path) -> dict[str, dict[str, object]]:
 
 
 def table(rows: dict[str, dict[str, object]]) -> str:
-    lines = [list(COLUMNS.values()), ["---"] * len(COLUMNS)]
+    lines = [list(COLUMNS.values()), ["-"] * len(COLUMNS)]
     for _, row in sorted(rows.items(), key=lambda item: item[0].lower()):
         lines.append([f"{row[key]:,}" if key in ("rate", "own") else str(row[key]) for key in COLUMNS])
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return "".join(f"|{'|'.join(cells)}|\n" for cells in lines)
 
 
 def with_table(page: str, rows: dict[str, dict[str, object]]) -> str:

@@ -21,8 +21,8 @@ LEAGUE_SEEDS = 4
 
 @dataclass(frozen=True)
 class Evaluate(EvaluateArgs):
-    """Evaluate a policy: at a task of `echelon.tasks()` by its protocol, or against the active entries of a league,
-    without rating it. Every seed is played once per side; actions are sampled.
+    """Evaluate a policy: at a task of `echelon.tasks()` by its protocol, or against the active entries of a league, and
+    rate it among them; the league does not change. Every seed is played once per side; actions are sampled.
 
     With --ray the workers of a cluster play the battles.
     """

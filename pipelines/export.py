@@ -32,11 +32,11 @@ class Export:
     def run(self) -> None:
         check_writable(self.out)
         checkpoint = named_checkpoint(self.policy)
-        claims = checkpoint.claims
+        metadata = checkpoint.metadata
         metadata = {
-            "policy": claims["files"][POLICY],
+            "policy": metadata["files"][POLICY],
             RULES: str(checkpoint.versions.rules),
-            "layout_hash": claims["layout_hash"],
+            "layout_hash": metadata["layout_hash"],
             "actions": self.actions,
         }
         step = export_onnx(checkpoint.policy(), checkpoint.env, self.out, self.actions, metadata)

@@ -41,12 +41,13 @@ def train(
     # Build everything named on the command line before creating the run folder.
     check_opponents(config, device)
     smoke_test_components(config, load_extra_rewards(config.extra_rewards), device, policy_of)
-    init = named_checkpoint(config.init) if config.init and not config.resume else None
+    init = named_checkpoint(config.init_from) if config.init_from and not config.resume else None
     user_callbacks = load_callbacks(config.callbacks)
     league, evaluation = join_league(config, device, ranks), EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
-    callbacks += [ProgressBar(console), *([Live(config.live_port, config.live_host)] if config.live else [])]
-    callbacks += [WarningSigns(), stop, *user_callbacks, evaluation, BattleStrips(), BattleVideos(), Curves(), Report()]
+    live = [Live(config.dashboard_port, config.dashboard_host)] if config.dashboard else []
+    callbacks += [ProgressBar(console), *live, WarningSigns(), stop, *user_callbacks]
+    callbacks += [evaluation, BattleStrips(), BattleVideos(), Curves(), Report()]
     callbacks += [*filter(None, [league]), Summary(evaluation)]
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)

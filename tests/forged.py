@@ -20,17 +20,17 @@ Change = Callable[[Tensors, dict[str, Any]], None]
 def taken_apart(data: bytes) -> tuple[Tensors, dict[str, Any]]:
     """Return the tensors and the metadata of a replay file, unchecked."""
     size = int.from_bytes(data[:8], "little")
-    return safetensors.numpy.load(data), json.loads(json.loads(data[8 : 8 + size])["__metadata__"][file.CLAIMS])
+    return safetensors.numpy.load(data), json.loads(json.loads(data[8 : 8 + size])["__metadata__"][file.METADATA])
 
 
-def forged(tensors: Tensors, claims: dict[str, Any], text: str | None = None) -> bytes:
+def forged(tensors: Tensors, metadata: dict[str, Any], text: str | None = None) -> bytes:
     """Return a replay file with valid hashes; `text` replaces the metadata if given."""
-    claims = signed({**claims, "sha256": file.digest(tensors)}) if text is None else claims
-    return safetensors.numpy.save(tensors, {file.CLAIMS: json.dumps(claims) if text is None else text})
+    metadata = signed({**metadata, "sha256": file.digest(tensors)}) if text is None else metadata
+    return safetensors.numpy.save(tensors, {file.METADATA: json.dumps(metadata) if text is None else text})
 
 
 def rewrite(path: Path, change: Change) -> None:
     """Change the tensors or the metadata of a replay file; a `text` is written as it is."""
-    tensors, claims = taken_apart(path.read_bytes())
-    change(tensors, claims)
-    path.write_bytes(forged(tensors, claims, claims.get("text")))
+    tensors, metadata = taken_apart(path.read_bytes())
+    change(tensors, metadata)
+    path.write_bytes(forged(tensors, metadata, metadata.get("text")))

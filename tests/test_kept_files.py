@@ -30,7 +30,7 @@ from echelon.league.league_arena import LeagueArena, is_unrecorded, record_file
 from echelon.league.matchmaking import compatible_entries
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.files import checkpoints_in, inspect_checkpoint, newest_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, Checkpoint, open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
@@ -74,8 +74,8 @@ def test_fixtures_are_small_and_name_their_release():
     for folder in RELEASES:
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert sum(path.stat().st_size for path in files) < 1_000_000
-        claims = [json.loads(path.read_text()) for path in files if path.name == CLAIMS]
-        assert claims and {told["written_by"] for told in claims} == {folder.name}
+        metadata = [json.loads(path.read_text()) for path in files if path.name == METADATA]
+        assert metadata and {told["written_by"] for told in metadata} == {folder.name}
 
 
 def test_checkpoints_are_read_and_play(kept):
@@ -233,7 +233,7 @@ def rewrite_json(path: Path, rules: int | None) -> None:
 
 def old_checkpoint(kept: Path, rules: int | None) -> str:
     path = newest_checkpoint(kept / "run" / "checkpoints")
-    rewrite_json(path / CLAIMS, rules)
+    rewrite_json(path / METADATA, rules)
     with pytest.raises(FileError) as error:
         resolve(str(path))
     return str(error.value)
@@ -259,10 +259,10 @@ def old_export(kept: Path, rules: int | None) -> str:
 
 def old_replay(kept: Path, rules: int | None) -> str:
     path = kept / "battles.echelon"
-    tensors, claims = taken_apart(path.read_bytes())
-    claims["replay"]["env"] = with_rules(claims["replay"]["env"], rules)
-    del claims["claims_sha256"], claims["replay"]["record"]
-    path.write_bytes(forged(tensors, claims, json.dumps(claims)))
+    tensors, metadata = taken_apart(path.read_bytes())
+    metadata["replay"]["env"] = with_rules(metadata["replay"]["env"], rules)
+    del metadata["claims_sha256"], metadata["replay"]["record"]
+    path.write_bytes(forged(tensors, metadata, json.dumps(metadata)))
     with pytest.raises(FileError) as error:
         file.read(path)
     return str(error.value)

@@ -66,6 +66,8 @@ class Evaluation:
     commanders: Mapping[str, Any] = field(default_factory=dict)
     """Keyed by the name of a language model that commands packs: model, hash of the prompt, settings of the server, and
     a summary of its calls and orders."""
+    rating: Mapping[str, float] = field(default_factory=dict)
+    """In a league: `rating`, `RD`, and the 95 % interval `low` to `high`, with the entries' ratings fixed."""
 
     @property
     def win_rate(self) -> float:
@@ -89,6 +91,7 @@ class Evaluation:
             "seeds": list(self.seeds),
             "opponents": opponents,
             **({"commanders": dict(self.commanders)} if self.commanders else {}),
+            **({"rating": dict(self.rating)} if self.rating else {}),
         }
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,8 +35,6 @@ STEPS = Limits(1, 10_000, "steps")
 class OrderedBattle:
     """A battle whose packs are commanded externally. One step is `CommandConfig.period` decisions.
 
-    A copy replays the same battle with the same orders, so its state has the same bits.
-
     Args:
         config: config of the battle; orders are enabled in a copy of the config.
         side: the commanded team, `blue` or `red`.
@@ -63,21 +62,13 @@ class OrderedBattle:
         command = dataclasses.replace(config.command, enabled=True)
         self.config, self.side = dataclasses.replace(config, command=command), side
         self.mechs, self.opponent, self.seed = mechs, opponent, one_seed(seed)
-        self.given: list[list[Any]] = []
-        """Accepted orders of each step."""
-        self._next: list[Any] = []
         self.recorder = Recorder([0]) if records else None
-        self.port = self._port(1, self.recorder)
-
-    @torch.no_grad()
-    def _port(self, count: int, recorder: Recorder | None = None) -> CommandPort:
-        """Return a port with `count` copies of the battle at its start."""
         cpu = torch.device("cpu")
-        mechs, opponent = (resolve(name).policy(self.config, cpu) for name in (self.mechs, self.opponent))
-        seeds = noise.battle_seeds(self.seed, 1, cpu).expand(count).clone()
-        return CommandPort(
-            commanders(self.config, mechs, opponent, count, cpu, seeds, side=self.side, observer=recorder)
-        )
+        own, other = (resolve(name).policy(self.config, cpu) for name in (self.mechs, self.opponent))
+        seeds = noise.battle_seeds(self.seed, 1, cpu)
+        with torch.no_grad():
+            view = commanders(self.config, own, other, 1, cpu, seeds, side=self.side, observer=self.recorder)
+            self.port = CommandPort(view)
 
     @property
     def winner(self) -> str | None:
@@ -109,12 +100,7 @@ class OrderedBattle:
             One error line for each refused order.
         """
         self._require_running()
-        refused = []
-        for order in orders:
-            lines = self.port.order([order])
-            refused += lines
-            self._next += [] if lines else [order]
-        return refused
+        return self.port.order(orders)
 
     def reply(self, text: str) -> list[str]:
         """Queue the orders of a language model's reply for the next step.
@@ -154,16 +140,15 @@ class OrderedBattle:
         for _ in range(whole_within("steps", count, STEPS)):
             if self.winner is None:
                 self.port.step()
-                self.given.append(self._next)
-                self._next = []
 
+    @torch.no_grad()
     def fork(self) -> OrderedBattle:
         """Return a copy of the battle in its current state, which can continue with other orders."""
-        copied = OrderedBattle(self.config, self.side, self.mechs, self.opponent, self.seed, self.recorder is not None)
-        for orders in self.given:
-            copied.order(orders)
-            copied.step()
-        copied.order(self._next)
+        self._require_running()
+        copied = copy.copy(self)
+        copied.port = self.port.fork(0, 1)
+        if self.recorder is not None:
+            copied.port.view.env.observer = copied.recorder = self.recorder.copy()
         return copied
 
     @torch.no_grad()
@@ -181,16 +166,9 @@ class OrderedBattle:
         """
         self._require_running()
         count = whole_within("branches", branches, BRANCHES)
-        port = self._port(count)
-        for given in self.given:
-            port.order([{**order, "battle": battle} for battle in range(count) for order in given])
-            port.step()
-        refused: list[str] = []
-        for order in (*self._next, *orders):
-            lines = port.order([order])
-            refused += lines
-            if not lines:
-                port.order([{**order, "battle": battle} for battle in range(1, count)])
+        ordered = self.port.fork(0, 1)
+        refused = ordered.order(orders)
+        port = ordered.fork(0, count)
         env = port.view.env
         env.state = env.state.replace(seed=noise.battle_seeds(one_seed(seed), count, env.device))
         while not all(port.ended):

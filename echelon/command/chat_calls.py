@@ -6,12 +6,21 @@ import dataclasses
 import json
 import os
 import threading
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from echelon.command.chat_client import ModelSettings, settings_of
 from echelon.command.chat_prompt import prompt_hash
-from echelon.runtime.files import FileError, append_whole, as_file_error, expect, parse_json, read_file, writing_to
+from echelon.runtime.files import (
+    FileError,
+    append_bytes,
+    as_file_error,
+    expect,
+    locked_to_append,
+    parse_json,
+    read_file,
+)
 from echelon.runtime.json_checks import (
     OBJECT,
     SHA256,
@@ -53,7 +62,7 @@ ROW = record(
         "refused": listed(of_type(str), 0, 1 << 20),
     }
 )
-"""Schema of a call. `prompt` is the sha256 of its messages; `late` is the delay of its orders, in decisions."""
+"""Schema of a call. `prompt` is the sha256 of its messages; `late` is the delay of its orders, in reports."""
 OF_A_RESULT = (
     "base_url",
     "model",
@@ -83,69 +92,73 @@ class CallRecord:
     """Recorded calls, keyed by the hash of their prompt, optionally in a file.
 
     New calls are appended to an existing file, and its replies are reused for equal prompts. An incomplete last line,
-    left by a killed program, is removed.
+    left by a killed program, is removed. If several processes share a file, the first reply to a prompt is valid for
+    all of them, so that the battles of each are repeated from the file.
 
     Args:
         path: the file, or None to keep the calls in memory.
         settings: settings of the model.
+        is_read_only: never write to the file.
 
     Raises:
         FileError: if the file is not a record of calls, or its model, prompt or server differs from `settings`.
     """
 
-    def __init__(self, path: Path | None, settings: ModelSettings) -> None:
+    def __init__(self, path: Path | None, settings: ModelSettings, is_read_only: bool = False) -> None:
         self.path, self.settings = path, settings
         self.rows: dict[str, dict[str, Any]] = {}
         """Calls, keyed by the sha256 of their prompt."""
         self._writing = threading.Lock()
+        self._bytes = self._lines = 0
         if path is None:
             return
-        if path.exists() and path.stat().st_size > 0:
-            lines = complete_lines(path)
-            if lines:
-                same_model(path, lines[0], settings)
-                self.rows = {row["prompt"]: row for row in rows_of(path, lines)}
-                return
-        header = {"schema": SCHEMA, "version": VERSION, "settings": dataclasses.asdict(settings)}
-        append_whole(path, call_line({**header, "prompt_hash": prompt_hash(settings), "echelon": ECHELON}))
+        if is_read_only:
+            self._take(path, read_file(path, MOST_FILE))
+            expect(self._lines > 0, path.name, "a record of calls, such as --calls writes", "an empty file")
+            return
+        with locked_to_append(path) as file:
+            self._read_new(path, file)
+            if self._lines == 0:
+                header = {"schema": SCHEMA, "version": VERSION, "settings": dataclasses.asdict(settings)}
+                self._append(file, {**header, "prompt_hash": prompt_hash(settings), "echelon": ECHELON})
 
     def add(self, row: dict[str, Any]) -> None:
-        """Store a call and write it immediately."""
+        """Store a call and write it immediately. A recorded call of the same prompt stays."""
         with self._writing:
-            self.rows[row["prompt"]] = row
             if self.path is not None:
-                append_whole(self.path, call_line(row), durable=False)
+                with locked_to_append(self.path) as file:
+                    self._read_new(self.path, file)
+                    if row["prompt"] not in self.rows:
+                        self._append(file, row)
+            self.rows.setdefault(row["prompt"], row)
 
+    def _append(self, file: FileIO, row: dict[str, Any]) -> None:
+        line = call_line(row)
+        append_bytes(file, line)
+        self._bytes, self._lines = self._bytes + len(line), self._lines + 1
 
-def complete_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, and truncate the file after its last line break."""
-    data = read_file(path, MOST_FILE)
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        with writing_to(path):
-            os.truncate(path, len(whole))
-    return whole.splitlines()
+    def _read_new(self, path: Path, file: FileIO) -> None:
+        """Read the lines that other processes appended, and remove an incomplete last line."""
+        size = os.fstat(file.fileno()).st_size
+        expect(self._bytes <= size <= MOST_FILE, path.name, f"{self._bytes} to {MOST_FILE} bytes", size)
+        if size > self._bytes:
+            file.seek(self._bytes)
+            self._take(path, file.readall())
+            file.truncate(self._bytes)
 
-
-def rows_of(path: Path, lines: list[bytes]) -> list[dict[str, Any]]:
-    rows = []
-    for index, line in enumerate(lines[1:], 2):
-        where = f"{path.name}: line {index}"
-        row = parse_json(where, line)
-        ROW(where, row)
-        rows.append(row)
-    return rows
-
-
-def recorded_settings(path: Path) -> ModelSettings:
-    """Return the settings in the header of a record of calls.
-
-    Raises:
-        FileError: if the file is not a record of calls.
-    """
-    lines = complete_lines(path)
-    expect(bool(lines), path.name, "a record of calls, such as --calls writes", "an empty file")
-    return header_of(path, lines[0])
+    def _take(self, path: Path, data: bytes) -> None:
+        """Store the calls in the complete lines of `data`, the bytes that follow those read before."""
+        whole = data[: data.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            self._lines += 1
+            if self._lines == 1:
+                same_model(path, line, self.settings)
+                continue
+            where = f"{path.name}: line {self._lines}"
+            row = parse_json(where, line)
+            ROW(where, row)
+            self.rows.setdefault(row["prompt"], row)
+        self._bytes += len(whole)
 
 
 def header_of(path: Path, line: bytes) -> ModelSettings:

@@ -56,7 +56,7 @@ class ModelSettings(Settings):
     max_tokens: Annotated[int, Limits(0, 1 << 20, "tokens")] = 1024
     """Maximum length of a reply; 0: the server's default."""
     deadline_s: Annotated[float, Limits(0, 3600, "s")] = 0.0
-    """Deadline for a reply, in seconds. A late reply takes effect that many decisions later. 0: no deadline."""
+    """Deadline for a reply, in seconds. For each deadline that passes, orders take effect one report later. 0: none."""
     timeout_s: Annotated[float, Limits(0.01, 3600, "s")] = 60.0
     """Timeout of a call including its retries, in seconds. After it, the fallback order is used."""
     retries: Annotated[int, Limits(0, 100)] = 2

@@ -38,7 +38,7 @@ class Conversation:
     refused: list[str] = field(default_factory=list)
     """Errors of refused orders in the last reply, for the next prompt."""
     wait: int = 0
-    """Number of decisions until the orders of a late reply take effect; 0 if no reply is pending."""
+    """Number of reports until the orders of a late reply take effect; 0 if no reply is pending."""
     late: Orders = field(default_factory=list)
 
 

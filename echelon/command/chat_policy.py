@@ -46,7 +46,8 @@ class ResolvedChatCommander(PackCommander):
     @functools.cached_property
     def giver(self) -> ChatCommander:  # type: ignore[override]
         """The chat commander, shared by all battles."""
-        return ChatCommander(self.settings, CallRecord(self.calls, self.settings), self.name.startswith(f"{RECORDED}:"))
+        is_recorded = self.name.startswith(f"{RECORDED}:")
+        return ChatCommander(self.settings, CallRecord(self.calls, self.settings, is_recorded), is_recorded)
 
 
 def resolve_chat(name: str) -> ResolvedChatCommander:

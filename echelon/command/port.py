@@ -1,5 +1,7 @@
 """A port for commanding batches of battles from a script, a language model or a person: reports out, orders in."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +12,10 @@ from torch import Tensor
 from echelon.command.joystick import NUM_DRIVEN, Joystick, read_joystick
 from echelon.command.reply import order_row, read_reply
 from echelon.command.report import DRAW, Report, in_words, reports
+from echelon.env.arguments import whole_within
 from echelon.env.observation.layout import GROUPS
 from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.limits import Limits
 from echelon.views.commanders import GROUP, CommandersView
 
 PORTS = ("stdio", "ws", "human", "llm")
@@ -38,12 +42,13 @@ class CommandPort:
             port.step()
 
     Args:
-        view: the view of the battles; the port resets it.
+        view: the view of the battles.
+        resets: whether to start new battles; False continues the battles of the view.
     """
 
-    def __init__(self, view: CommandersView) -> None:
+    def __init__(self, view: CommandersView, resets: bool = True) -> None:
         self.view = view
-        self._seen = view.reset()
+        self._seen = view.reset() if resets else view.last_observation()
         count, is_red = view.num_envs, view.team.is_red
         self.is_red = [is_red] * count if isinstance(is_red, bool) else is_red.tolist()
         self.action = torch.zeros(view.full_action_spec[GROUP, "action"].shape, device="cpu")
@@ -160,6 +165,18 @@ class CommandPort:
         mech = env.group_map[group].index(stick.mech)
         action[stick.battle, mech, :NUM_DRIVEN] = stick.action(env.state, env.sim_model, env.agent_names)
         return action
+
+    def fork(self, battle: int, times: int) -> CommandPort:
+        """Return a port with `times` copies of a running battle, with its queued orders and without manual control.
+
+        Raises:
+            ConfigError: if the battle does not exist or has ended, or `times` is below 1.
+        """
+        battle = whole_within("battle", battle, Limits(0, len(self.ended) - 1))
+        require(not self.ended[battle], "battle", "in progress", f"battle {battle}, won by {self.winners[battle]}")
+        port = CommandPort(self.view.fork(battle, times), resets=False)
+        port.action[:] = self.action[battle]
+        return port
 
     def step(self) -> list[int]:
         """Play until the next report is due; finished battles reset automatically.

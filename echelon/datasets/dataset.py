@@ -51,7 +51,7 @@ from echelon.views.transforms import FlatObservation
 from echelon.views.view import ObservationForm
 
 SCHEMA, VERSION = "echelon-dataset", 1
-CLAIMS = "claims"
+METADATA = "claims"
 """Key of the metadata, a JSON object that describes the file."""
 MOST_BYTES = 1 << 44
 MOST_COLUMNS = 4096
@@ -207,7 +207,7 @@ def open_dataset(path: Path | str) -> Dataset:
     path = Path(path)
     with open_file(path, MOST_BYTES) as file:
         header = read_header(path.name, file)[0]
-    config, commanders = check_claims(path.name, header.metadata.get(CLAIMS, "{}"))
+    config, commanders = check_metadata(path.name, header.metadata.get(METADATA, "{}"))
     check_columns(path.name, header, as_written(header, columns(config)))
     try:
         with safetensors.safe_open(path, "pt") as file:
@@ -219,11 +219,11 @@ def open_dataset(path: Path | str) -> Dataset:
     return Dataset(config, commanders, nested(tensors, ROWS, count), nested(tensors, BATTLES, battles))
 
 
-def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
+def check_metadata(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
     """Return the config and the commanders' names in a file's metadata."""
-    claims: Any = parse_json(name, text.encode())
-    check_schema(name, claims, SCHEMA, VERSION)
-    env, commanders = claims.get("env"), claims.get("commanders")
+    metadata: Any = parse_json(name, text.encode())
+    check_schema(name, metadata, SCHEMA, VERSION)
+    env, commanders = metadata.get("env"), metadata.get("commanders")
     is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
     holds = is_list and all(isinstance(entry, str) and 0 < len(entry) <= LONGEST_NAME for entry in commanders)
     expect(holds, f"{name}: commanders", "different names", commanders)
@@ -399,14 +399,14 @@ class DatasetWriter:
 
     def _header(self, ordered: Sequence[tuple[str, Column]]) -> bytes:
         """Return length and header of a safetensors file, padded to a multiple of 8 bytes."""
-        claims = {
+        metadata = {
             "schema": SCHEMA,
             "version": VERSION,
             "written_by": version.VERSION,
             "env": self.config.signature(),
             "commanders": self.commanders,
         }
-        entries: dict[str, object] = {"__metadata__": {CLAIMS: json.dumps(claims)}}
+        entries: dict[str, object] = {"__metadata__": {METADATA: json.dumps(metadata)}}
         start = 0
         for name, column in ordered:
             shape = [self.lengths[name.partition("/")[0]], *column.shape]

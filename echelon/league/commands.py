@@ -9,9 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import torch
+
 from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
 from echelon.arena.evaluate import evaluate as arena_evaluate
+from echelon.arena.match import Z_95, Result
 from echelon.arena.resolve import named_checkpoint
 from echelon.command.pack_policy import names_orders
 from echelon.league import log, matchmaking
@@ -19,7 +22,7 @@ from echelon.league.evolution import Evolution, Role
 from echelon.league.league_arena import LeagueArena, PlayedBatch, match_seed, matches_of
 from echelon.league.mixture import exploitability, nash
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
-from echelon.league.ratings import advantage, bradley_terry, cyclic_share
+from echelon.league.ratings import advantage, bradley_terry, cyclic_share, rating_against, ratings_of
 from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
@@ -91,8 +94,27 @@ class Progress(Protocol):
 
 
 SET_BY_LEAGUE = (
-    *("env", "opponent", "self_share", "past_share", "past_every", "past_kept", "total_agent_steps", "max_minutes"),
-    *("device", "run_dir", "init", "resume", "evaluation", "league_every", "league_seeds", "profile", "replay_battles"),
+    *(
+        "env",
+        "opponent",
+        "self_share",
+        "snapshot_opponent_share",
+        "past_every",
+        "past_kept",
+        "total_agent_steps",
+        "max_minutes",
+    ),
+    *(
+        "device",
+        "run_dir",
+        "init_from",
+        "resume",
+        "evaluation",
+        "league_every",
+        "league_seeds",
+        "profile",
+        "replay_battles",
+    ),
 )
 """Fields of `TrainConfig` that `evolve` sets or does not use."""
 
@@ -107,19 +129,21 @@ def logged(store: Store, batches: Iterable[B], setup: dict[str, Any]) -> Iterato
 def evaluate(
     arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress, opponents: Sequence[str] = ()
 ) -> Evaluation:
-    """Play a checkpoint against entries of a league. The battles are not recorded and do not affect ratings.
+    """Play a policy against entries of a league and rate it. The league stores neither battles nor rating.
 
     Args:
+        checkpoint: a trained policy, or a commander of packs such as `llm:FILE`.
         seeds: number of seeds per opponent, each played once per side.
         opponents: names of entries; all active ones if empty.
 
     Returns:
-        The evaluation, with opponents by the names of entries.
+        The evaluation, with opponents by the names of entries, and `Evaluation.rating`.
     """
     store = arena.store
     entries = [store.find(name) for name in opponents] if opponents else store.active()
     if names_orders(checkpoint):
-        return evaluate_commander(arena, checkpoint, entries, seeds, progress)
+        evaluation = evaluate_commander(arena, checkpoint, entries, seeds, progress)
+        return dataclasses.replace(evaluation, rating=rating_of(store, evaluation.results))
     digest = store.add_weights(checkpoint)
     names = {entry.id: entry.name for entry in entries if entry.id != digest}
     evaluation = arena.evaluate(
@@ -133,7 +157,22 @@ def evaluate(
         **evaluation.met,
         "opponents": {names[entry_id]: answer for entry_id, answer in evaluation.met["opponents"].items()},
     }
-    return dataclasses.replace(evaluation, policy=checkpoint, results=results, met=met)
+    rating = rating_of(store, results)
+    return dataclasses.replace(evaluation, policy=checkpoint, results=results, met=met, rating=rating)
+
+
+def rating_of(store: Store, results: Mapping[str, Result]) -> dict[str, float]:
+    """Return `Evaluation.rating` of a policy from its results by the names of entries."""
+    standings = {standing.name: standing for standing in store.standings()}
+    others = [standings[name] for name in results]
+    games, points = (
+        torch.tensor(values, dtype=torch.float64, device="cpu")
+        for values in ([one.battles for one in results.values()], [one.x_points for one in results.values()])
+    )
+    ratings = ratings_of([(one.rating, one.deviation, one.volatility) for one in others])
+    rating, deviation = rating_against(ratings, games, points)
+    ends = {"low": rating - Z_95 * deviation, "high": rating + Z_95 * deviation}
+    return {name: round(value, 1) for name, value in {"rating": rating, "RD": deviation, **ends}.items()}
 
 
 def evaluate_commander(

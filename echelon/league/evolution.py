@@ -156,7 +156,7 @@ class Evolution:
             env=dataclasses.replace(arena.store.env, reward=reward),
             model=start.policy().model if start is not None else config.model,
             opponent=PAST,
-            past_share=0.0,
+            snapshot_opponent_share=0.0,
             self_share=0.0,
             # If no league opponent is sampled, the learner plays its policy of the previous iteration.
             past_kept=1,

@@ -83,6 +83,34 @@ def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
     return Ratings(mu_after * SCALE + RATING, deviation, sigma_after)
 
 
+def rating_against(others: Ratings, games: Tensor, points: Tensor) -> tuple[float, float]:
+    """Return rating and deviation of a player from its games against opponents whose ratings are fixed.
+
+    The rating is the maximum of the posterior: the normal prior of an entry without games (`RATING`, `DEVIATION`) times
+    Glicko's likelihood. The deviation is that of the normal distribution with the same curvature at the maximum.
+
+    Args:
+        others: ratings of O opponents.
+        games, points: `[O]`, games against each opponent and points in them, 0.5 for a draw.
+    """
+    mu, phi, prior = (others.rating - RATING) / SCALE, others.deviation / SCALE, (SCALE / DEVIATION) ** 2
+    games, points = games.double(), points.double()
+
+    def slope(strength: Tensor) -> Tensor:
+        expected, g = expected_score(strength, mu, phi)
+        return (g * (points - games * expected)).sum() - prior * strength
+
+    # The slope falls with the strength, and has its root within these limits. A Newton step could overshoot.
+    high = games.sum() / prior
+    low = -high
+    for _ in range(MOST_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if bool(slope(middle) > 0) else (low, middle)
+    expected, g = expected_score(low, mu, phi)
+    information = (g**2 * games * expected * (1 - expected)).sum() + prior
+    return float(RATING + SCALE * low), float(SCALE / information.sqrt())
+
+
 def new_volatility(phi: Tensor, sigma: Tensor, v: Tensor, delta: Tensor, tau: float) -> Tensor:
     """Return the new volatility `[E]` (step 5): the root of f by the Illinois method, vectorised over entries."""
     a = torch.log(sigma**2)

@@ -24,6 +24,7 @@ from echelon.agents.heuristic import full_name, is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.arena.resolve import named_checkpoint
+from echelon.command.pack_policy import names_orders
 from echelon.league import database as sqlite
 from echelon.league.config import LeagueConfig
 from echelon.league.ratings import DEVIATION, RATING, VOLATILITY
@@ -38,7 +39,7 @@ from echelon.league.records import (
     recipe_versions,
     scripted_entry,
 )
-from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint, warn_rules_version
+from echelon.learn.checkpoint.format import METADATA, POLICY, Checkpoint, open_checkpoint, warn_rules_version
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
@@ -71,13 +72,13 @@ class WeightStore:
             FileError: if the checkpoint is invalid, or cannot be copied; the store is then unchanged.
         """
         checkpoint.policy()
-        digest = str(checkpoint.claims["files"][POLICY])
+        digest = str(checkpoint.metadata["files"][POLICY])
         path = self.path(digest)
         if path.exists():
             return digest
         try:
             with new_folder(path, self.folder / f".{digest}.{os.getpid()}") as draft:
-                for name in (CLAIMS, POLICY):
+                for name in (METADATA, POLICY):
                     write_through(draft / name, read_file(checkpoint.path / name))
         except FileError:
             if not path.exists():  # else another process was faster; its content is identical
@@ -92,9 +93,9 @@ class WeightStore:
         if path.is_symlink():
             raise FileError(f"{WEIGHTS_FOLDER}/{digest}: expected a folder, got a link")
         checkpoint = open_checkpoint(path)
-        claimed_hash = checkpoint.claims["files"].get(POLICY)
-        if claimed_hash != digest:
-            raise FileError(f"{WEIGHTS_FOLDER}/{digest}: sha256 mismatch: expected {digest}, got {claimed_hash}")
+        stored_hash = checkpoint.metadata["files"].get(POLICY)
+        if stored_hash != digest:
+            raise FileError(f"{WEIGHTS_FOLDER}/{digest}: sha256 mismatch: expected {digest}, got {stored_hash}")
         return checkpoint
 
     def policy(self, digest: str) -> ActorCritic:
@@ -259,7 +260,7 @@ class Store:
             ids = {entry.id for entry in entries}
             parent = parent or next((ancestor for ancestor in reversed(source.ancestors) if ancestor in ids), None)
             name = commander_name(digest, {entry.name for entry in entries})
-            entry = Entry(digest, kind, name, parent, json.dumps(source.claims["env"], sort_keys=True), time.time())
+            entry = Entry(digest, kind, name, parent, json.dumps(source.metadata["env"], sort_keys=True), time.time())
             self.database.insert("entries", [entry])
             self.record_change("added", f"as {kind} from {checkpoint}", entry)
         return entry
@@ -269,6 +270,8 @@ class Store:
 
         A policy trained under earlier rules is logged.
         """
+        limit = "a policy with weights; `evaluate NAME --league FOLDER` rates a commander of packs"
+        require(not names_orders(checkpoint), "an entry of a league", limit, checkpoint)
         source = named_checkpoint(checkpoint)
         difference = battle_difference(self.env.signature(), source.env.signature())
         if difference:

@@ -17,6 +17,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import require
 from echelon.runtime.limits import MANY, SHARE, Limits, check_settings
+from echelon.runtime.renamed import accept_old_names
 
 BATTLES = Limits(2, 10**6, "battles")
 DECISIONS = Limits(1, 10**5, "decisions")
@@ -92,12 +93,13 @@ class PPOConfig:
         return self.rollout_decisions // self.chunk_decisions
 
 
+@accept_old_names("curriculum.")
 @dataclass(frozen=True)
 class CurriculumConfig:
     """Curriculum of increasing difficulty.
 
     Each tuple has one entry per stage; the last entry holds for all later stages. An empty tuple keeps the run's
-    setting. The next stage starts when the win rate against the stage's commander reaches `step_up`. A new
+    setting. The next stage starts when the win rate against the stage's commander reaches `advance_at_win_rate`. A new
     `difficulty`, `team_size` or `enemies` creates a new environment; other settings apply from the next battle.
     """
 
@@ -112,14 +114,14 @@ class CurriculumConfig:
     """Number of mechs per team, taken from the start of its roster."""
     enemies: Annotated[tuple[int, ...], MECHS] = ()
     """Number of mechs of the opponent only; requires a learner that plays one side."""
-    levels: Literal["uniform", "plr"] = "uniform"
+    map_sampling: Literal["uniform", "plr"] = "uniform"
     """How battles choose a map or an authored position. uniform: all equally often. plr: prioritised level replay,
     which prefers maps on which the learner wins only some battles (`echelon.learn.levels`)."""
-    levels_uniform: Annotated[float, SHARE] = 0.1
+    map_sampling_uniform: Annotated[float, SHARE] = 0.1
     """With plr: fraction of the battles that choose uniformly."""
-    levels_stale: Annotated[float, SHARE] = 0.1
+    map_sampling_stale: Annotated[float, SHARE] = 0.1
     """With plr: fraction of the battles that prefer maps on which no battle has ended for long."""
-    step_up: Annotated[float, Limits(1e-6, 1)] = 0.5
+    advance_at_win_rate: Annotated[float, Limits(1e-6, 1)] = 0.5
     """Win rate at which the next stage starts."""
     window: Annotated[int, MANY] = 200
     """Number of battles in a stage before its win rate is checked; older battles are discounted."""
@@ -139,9 +141,9 @@ class CurriculumConfig:
         require(len(self.opponents) > 0, "CurriculumConfig.opponents", "one commander per stage", self.opponents)
         require(len(self.weapon_use) > 0, "CurriculumConfig.weapon_use", "one fraction per stage", self.weapon_use)
         require(self.team_mix.lowest >= 0, "CurriculumConfig.team_mix", ">= 0 throughout", self.team_mix)
-        limit = f"<= 1 - levels_stale ({1 - self.levels_stale:g})"
-        shares = self.levels_uniform + self.levels_stale
-        require(shares <= 1, "CurriculumConfig.levels_uniform", limit, self.levels_uniform)
+        limit = f"<= 1 - map_sampling_stale ({1 - self.map_sampling_stale:g})"
+        shares = self.map_sampling_uniform + self.map_sampling_stale
+        require(shares <= 1, "CurriculumConfig.map_sampling_uniform", limit, self.map_sampling_uniform)
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ class EvalConfig:
         require(len(self.tiers) > 0, "EvalConfig.tiers", "at least one commander", self.tiers)
 
 
+@accept_old_names()
 @dataclass(frozen=True)
 class WandbConfig:
     """The run at Weights & Biases of `--logger wandb`. Environment variables set the rest, such as WANDB_ENTITY and
@@ -214,11 +217,11 @@ class TrainConfig:
     opponent: str = CURRICULUM
     """Opponent: heuristic:TIER, trained:NAME, a checkpoint folder (frozen policy), or package.module:Commander, your
     own class, built with the battle's config. Or several opponents: curriculum: the commanders of `CurriculumConfig`;
-    self: the current policy; past: earlier snapshots; league:FOLDER: policies of a league. If `past_share` > 0, a
-    league plays only that share of the battles, and the curriculum plays the rest."""
+    self: the current policy; past: earlier snapshots; league:FOLDER: policies of a league. If
+    `snapshot_opponent_share` > 0, a league plays only that share of the battles, and the curriculum plays the rest."""
     self_share: Annotated[float, SHARE] = 0.0
     """Fraction of the battles that are self-play; the learner learns from both teams."""
-    past_share: Annotated[float, SHARE] = 0.0
+    snapshot_opponent_share: Annotated[float, SHARE] = 0.0
     """Fraction of the battles against frozen policies: earlier snapshots or policies of the league."""
     past_blocks: Annotated[int, Limits(1, 4096)] = 8
     """Number of blocks of battles against frozen policies. Blocks times `past_slots` frozen policies play at a time."""
@@ -239,7 +242,7 @@ class TrainConfig:
     run_dir: str = "runs/{time}"
     """Folder of checkpoints and metrics. {time} becomes the start time; -2, -3, ... is appended if that folder
     exists."""
-    init: str = ""
+    init_from: str = ""
     """Initial policy of a new run: trained:NAME, a checkpoint or run folder, or league:FOLDER/NAME, with the same
     network. Optimiser, counters and curriculum start anew."""
     resume: str = ""
@@ -283,14 +286,14 @@ class TrainConfig:
     """Custom callbacks, each package.module:Callback; see `echelon.learn.callbacks.base`."""
     profile: str = ""
     """Profile an early iteration: write the trace into this file and print the most expensive parts."""
-    live: bool = False
+    dashboard: bool = False
     """Serve a web page on this machine that shows the run's first battle of the last iteration, and print its address.
     The run itself does not change. Needs `pip install 'echelon-marl[play]'`."""
-    live_port: Annotated[int, Limits(0, 65535)] = 0
-    """Port of the --live page; 0: any free port."""
-    live_host: tuple[str, ...] = ()
-    """Hosts of the --live page: an address to listen on instead of 127.0.0.1, such as 0.0.0.0 in a container, and names
-    by which browsers on other machines reach it. Anyone with access and the token can watch."""
+    dashboard_port: Annotated[int, Limits(0, 65535)] = 0
+    """Port of the --dashboard page; 0: any free port."""
+    dashboard_host: tuple[str, ...] = ()
+    """Hosts of the --dashboard page: an address to listen on instead of 127.0.0.1, such as 0.0.0.0 in a container, and
+    names by which browsers on other machines reach it. Anyone with access and the token can watch."""
     replay_battles: Annotated[int, Limits(0, BATTLES.high)] = 0
     """Number of battles of the final evaluation to record in `evaluation.echelon` of the run folder; earlier
     evaluations record one, or `EvalConfig.video`. `report.html` shows them. Each recording takes some seconds on a
@@ -328,14 +331,19 @@ class TrainConfig:
             value = getattr(self.curriculum, name)
             require(value == (), f"CurriculumConfig.{name}", "empty, because the scenario defines it", value)
         require(not (fewer and both), "CurriculumConfig.enemies", "empty if the learner plays both sides", fewer)
-        judged = self.curriculum.levels == "uniform" or self.self_battles < self.num_envs
+        judged = self.curriculum.map_sampling == "uniform" or self.self_battles < self.num_envs
         limit = "uniform in pure self-play, because its win rate is one half on every map"
-        require(judged, "CurriculumConfig.levels", limit, self.curriculum.levels)
+        require(judged, "CurriculumConfig.map_sampling", limit, self.curriculum.map_sampling)
         require(self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
-        require(self.self_share + self.past_share <= 1, "TrainConfig.self_share", "<= 1 - past_share", self.self_share)
+        require(
+            self.self_share + self.snapshot_opponent_share <= 1,
+            "TrainConfig.self_share",
+            "<= 1 - snapshot_opponent_share",
+            self.self_share,
+        )
         for name, battles, step, suffix in (
             ("self_share", self.self_battles, 2, ""),
-            ("past_share", self.past_battles, 2 * self.past_blocks, " (2 * past_blocks)"),
+            ("snapshot_opponent_share", self.past_battles, 2 * self.past_blocks, " (2 * past_blocks)"),
         ):
             limit = f"a share of num_envs ({self.num_envs}) that is a multiple of {step}{suffix} battles"
             require(battles % step == 0, f"TrainConfig.{name}", limit, f"{battles} battles")
@@ -343,13 +351,13 @@ class TrainConfig:
     @property
     def self_battles(self) -> int:
         """Number of self-play battles."""
-        return round(self.num_envs * (1.0 - self.past_share if self.opponent == SELF else self.self_share))
+        return round(self.num_envs * (1.0 - self.snapshot_opponent_share if self.opponent == SELF else self.self_share))
 
     @property
     def past_battles(self) -> int:
         """Number of battles against frozen policies: earlier snapshots or policies of a league."""
-        is_only = self.opponent == PAST or (self.league != "" and self.past_share == 0)
-        return round(self.num_envs * (1.0 - self.self_share if is_only else self.past_share))
+        is_only = self.opponent == PAST or (self.league != "" and self.snapshot_opponent_share == 0)
+        return round(self.num_envs * (1.0 - self.self_share if is_only else self.snapshot_opponent_share))
 
     @property
     def league(self) -> str:

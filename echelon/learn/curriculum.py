@@ -103,7 +103,11 @@ class Curriculum:
         """Count finished battles of this stage; return whether the next stage starts."""
         state = dataclasses.replace(self.state, battles=self.state.battles + battles, won=self.state.won + won)
         is_full = state.battles >= self.config.window
-        if is_full and state.stage + 1 < len(self.stages) and state.won >= self.config.step_up * state.battles:
+        if (
+            is_full
+            and state.stage + 1 < len(self.stages)
+            and state.won >= self.config.advance_at_win_rate * state.battles
+        ):
             self.state = CurriculumState(stage=state.stage + 1)
             return True
         if is_full:

@@ -41,7 +41,7 @@ def resolve_settings(
     battles as fit, everything compiled and captured. On a CPU: `CPU_BATTLES`, and no compiled network.
     """
     if start is not None:
-        config = replace(config, **stored_settings(config, device, start.claims["settings"]))
+        config = replace(config, **stored_settings(config, device, start.metadata["settings"]))
     changes: dict[str, Any] = {} if config.device != AUTO else {"device": str(device)}
     if config.precision == AUTO:
         reduced = resolve_precision(AUTO, device) == torch.bfloat16

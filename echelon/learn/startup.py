@@ -123,12 +123,17 @@ def initial_policy(
     policy = config.model.build(PolicySpecs(config.env.comm_dim))
     source = init if start is None else start
     if source is None:
-        require(config.init == "", "init", f"the checkpoint of {config.init}, the value of TrainConfig.init", None)
+        require(
+            config.init_from == "",
+            "init",
+            f"the checkpoint of {config.init_from}, the value of TrainConfig.init_from",
+            None,
+        )
         return policy.to(device), ValueNorm().to(device), NOTHING
     if start is None:
         # The battles may differ from those in training.
-        require_same("--init", "comm_dim", config.env.comm_dim, source.claims["comm_dim"])
-        require_same("--init", "model", model_to_json(config.model), model_to_json(source.model))
+        require_same("--init-from", "comm_dim", config.env.comm_dim, source.metadata["comm_dim"])
+        require_same("--init-from", "model", model_to_json(config.model), model_to_json(source.model))
     else:
         check_start(config, extra_rewards, source)
     return source.policy(device).train(), source.value_norm().to(device), source.provenance

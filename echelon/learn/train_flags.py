@@ -96,7 +96,7 @@ def resumed_defaults(start: Checkpoint, default: TrainConfig) -> TrainConfig:
     `default` keeps settings that a checkpoint does not decide: those of this process and device, and names of code,
     which no file may import (unless `--allow-module` permits it).
     """
-    if not start.claims["settings"]:
+    if not start.metadata["settings"]:
         return replace(default, env=start.env, model=start.model)
     stored = stored_config(start)
     curriculum, evaluation = stored.curriculum, stored.evaluation

@@ -171,7 +171,7 @@ class Trainer(TrainingRun):
         captured = self._rehearse() if rehearsal.should_rehearse(self.env) else config.cuda_graphs == "on"
         self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, cuda_graph=captured)
         self.levels = None
-        if config.curriculum.levels == "plr":
+        if config.curriculum.map_sampling == "plr":
             self.levels = levels = LevelScores(self.env.sim_model.maps.seed, self.opponents.assignment)
             self.collector.on_decision.append(lambda at, state, after: levels.count(state.map_id, after))
         roster = self.env.sim_model.roster
@@ -305,8 +305,8 @@ class Trainer(TrainingRun):
         extra = {name: state for name, state in extra.items() if state.tensors or state.facts}
         run = RunState(settings, self._battles(), {**states, **extra}, self.extra_weights, self.changes)
         env, stage = self.config.env, self.curriculum.state
-        claims = self.counters, learner, stage, run, self.ranks, self.provenance, self.ancestors
-        save_checkpoint(path, self.policy, self.norm, env, *claims)
+        metadata = self.counters, learner, stage, run, self.ranks, self.provenance, self.ancestors
+        save_checkpoint(path, self.policy, self.norm, env, *metadata)
         self.ancestors = descent(self.ancestors, weight_hash(self.policy.state_dict()))
         if self.ranks.is_first:
             prune_checkpoints(self.folder, self.config.keep_checkpoints, self.best)
@@ -317,7 +317,7 @@ class Trainer(TrainingRun):
         """Restore the state of all components from a checkpoint."""
         self.changed, self.changes = find_changes(self.config, start)
         loaded = start.parts(self.ranks.rank)
-        difference = first_difference(self._battles(), start.claims["battles"], "battles")
+        difference = first_difference(self._battles(), start.metadata["battles"], "battles")
         if start.specs.columns != start.specs.today:
             difference = "the observation has columns here that it does not have there"
         if difference:

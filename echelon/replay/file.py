@@ -280,30 +280,32 @@ WEAPON = checks.record(
 """Checks of a weapon's data."""
 
 
-def signed(claims: dict[str, Any]) -> dict[str, Any]:
+def signed(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return metadata with its hash."""
-    return {**claims, HASH: claims_digest(claims)}
+    return {**metadata, HASH: metadata_digest(metadata)}
 
 
-def claims_digest(claims: dict[str, Any]) -> str:
+def metadata_digest(metadata: dict[str, Any]) -> str:
     """Return the sha256 of metadata as JSON, without its hash."""
-    unhashed = {name: value for name, value in claims.items() if name != HASH}
+    unhashed = {name: value for name, value in metadata.items() if name != HASH}
     return hashlib.sha256(json.dumps(unhashed, sort_keys=True).encode()).hexdigest()
 
 
-def check_claims(name: str, claims: Any) -> EnvConfig:
+def check_metadata(name: str, metadata: Any) -> EnvConfig:
     """Check all metadata of a replay, and return the settings of its battles."""
-    checks.check_schema(name, claims, SCHEMA, VERSION)
-    checks.OBJECT(f"{name}: replay", claims.get("replay"))
-    env = claims["replay"].get("env")
+    checks.check_schema(name, metadata, SCHEMA, VERSION)
+    checks.OBJECT(f"{name}: replay", metadata.get("replay"))
+    env = metadata["replay"].get("env")
     checks.OBJECT(f"{name}: replay.env", env)
     with as_file_error(name):
         stored_versions(env, "env")  # First, because all other fields may differ in a file of another version.
-        ENVELOPE(name, claims)
-        if claims[HASH] != claims_digest(claims):
-            raise FileError(f"{name}: {HASH} mismatch: expected {quoted(claims[HASH])}, got {claims_digest(claims)}")
+        ENVELOPE(name, metadata)
+        if metadata[HASH] != metadata_digest(metadata):
+            raise FileError(
+                f"{name}: {HASH} mismatch: expected {quoted(metadata[HASH])}, got {metadata_digest(metadata)}"
+            )
         config = env_from_json(env)
-        checks.listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
+        checks.listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", metadata["battles"])
     rules, world, count = config.rules, config.world, len(config.blue)
     checks.record(
         {
@@ -324,7 +326,7 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
             "sight_range_vox": POINTS,
             "cloud_vox": checks.number(0, 1e3),
         }
-    )(f"{name}: replay", claims["replay"])
+    )(f"{name}: replay", metadata["replay"])
     return config
 
 
@@ -393,7 +395,7 @@ def check_recipe(where: str, value: Any) -> None:
 
 
 T = TypeVar("T")
-CLAIMS = "claims"
+METADATA = "claims"
 """Metadata key of the JSON object that describes the battles."""
 
 
@@ -412,7 +414,7 @@ def save(replay: Replay, path: Path | str) -> None:
         for b, battle in enumerate(replay.battles)
         for name, array in arrays_of(battle).items()
     }
-    claims = {
+    metadata = {
         "schema": SCHEMA,
         "version": VERSION,
         "written_by": version.VERSION,
@@ -421,7 +423,7 @@ def save(replay: Replay, path: Path | str) -> None:
         "battles": [battle.about for battle in replay.battles],
     }
     # A single entry, because safetensors writes several in arbitrary order.
-    write_whole(Path(path), safetensors.numpy.save(tensors, {CLAIMS: json.dumps(signed(claims))}))
+    write_whole(Path(path), safetensors.numpy.save(tensors, {METADATA: json.dumps(signed(metadata))}))
 
 
 def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
@@ -457,9 +459,9 @@ def read(path: Path | str) -> Replay:
     # The header is checked before the arrays are read.
     tensors, _ = read_tensors(path, check=lambda header: parsed.append(contents_of(name, header)))
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
-    ((claims, all_sizes),), found_hash = parsed, digest(arrays)
-    if found_hash != claims["sha256"]:
-        raise FileError(f"{name}: sha256 mismatch: expected {quoted(claims['sha256'])}, got {found_hash}")
+    ((metadata, all_sizes),), found_hash = parsed, digest(arrays)
+    if found_hash != metadata["sha256"]:
+        raise FileError(f"{name}: sha256 mismatch: expected {quoted(metadata['sha256'])}, got {found_hash}")
     battles = []
     for b, sizes in enumerate(all_sizes):
         battle_arrays = of_battle(b, arrays)
@@ -467,10 +469,10 @@ def read(path: Path | str) -> Replay:
         streams = {
             key.removeprefix(OBSERVATION): battle_arrays[key] for key in battle_arrays if key.startswith(OBSERVATION)
         }
-        about = claims["battles"][b]
+        about = metadata["battles"][b]
         fields = {key: battle_arrays[key] for key in (*NAMES, *OPTIONAL) if key in battle_arrays}
         battles.append(Battle(about, **fields, observations=streams))
-    return Replay(claims["replay"], battles)
+    return Replay(metadata["replay"], battles)
 
 
 def contents_of(name: str, header: Header) -> tuple[dict[str, Any], list[Sizes]]:
@@ -478,15 +480,15 @@ def contents_of(name: str, header: Header) -> tuple[dict[str, Any], list[Sizes]]
 
     The file must contain the arrays of the battles in the metadata, and no others.
     """
-    claims = parse_json(name, header.metadata.get(CLAIMS, "{}").encode())
-    config = check_claims(name, claims)
-    count, ego = len(claims["battles"]), sum(feature[1] for feature in claims["replay"]["ego"])
+    metadata = parse_json(name, header.metadata.get(METADATA, "{}").encode())
+    config = check_metadata(name, metadata)
+    count, ego = len(metadata["battles"]), sum(feature[1] for feature in metadata["replay"]["ego"])
     numbers = {str(number) for number in range(count)}
     for key in header.tensors:
         if key.partition("/")[0] not in numbers:
             raise FileError(f"{name}: tensor {key} must belong to one of {count} battles")
     by_battle = [of_battle(number, header.tensors) for number in range(count)]
-    return claims, [
+    return metadata, [
         check_shapes(f"{name}: battle {number}", tensors, config, ego) for number, tensors in enumerate(by_battle)
     ]
 

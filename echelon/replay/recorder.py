@@ -1,5 +1,8 @@
 """Record events of a few battles of an environment on the device, without reading tensors on the host."""
 
+from __future__ import annotations
+
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +60,14 @@ class Recorder:
         self._ticks: list[dict[str, Tensor]] = []
         self._values: list[Tensor] = []
         self._commands: list[Tensor | None] = []
+        self._ground: list[dict[str, Tensor]] = []
+
+    def copy(self) -> Recorder:
+        """Return a copy that continues the recording independently."""
+        copied = copy.copy(self)
+        for name in ("_moments", "_ticks", "_values", "_commands", "_ground"):
+            setattr(copied, name, list(getattr(self, name)))
+        return copied
 
     # Methods of a StepObserver
 

@@ -185,14 +185,14 @@ def origin(folder: Path) -> list[str]:
     if not any(checkpoints.glob("[!.]*")):
         return [""] * 7
     checkpoint = open_checkpoint(newest_checkpoint(checkpoints))
-    claims, counters = checkpoint.claims, checkpoint.counters
+    metadata, counters = checkpoint.metadata, checkpoint.counters
     contacts = [f"{kind} {', '.join(names)}" for kind, names in checkpoint.provenance.as_json().items() if names]
     return [
-        as_text(with_changes("seed", claims["settings"].get("seed"), checkpoint.changes)),
+        as_text(with_changes("seed", metadata["settings"].get("seed"), checkpoint.changes)),
         f"{counters.agent_steps:,}",
         duration(counters.seconds),
-        as_text(claims.get("written_by")),
+        as_text(metadata.get("written_by")),
         str(checkpoint.versions.rules),
         as_text("; ".join(contacts)),
-        as_text(claims["files"][POLICY])[:HASH_LETTERS],
+        as_text(metadata["files"][POLICY])[:HASH_LETTERS],
     ]

@@ -93,8 +93,8 @@ def read_run(folder: Path) -> Run:
     changes: list[dict[str, Any]] = []
     if any((folder / "checkpoints").glob("[!.]*")):
         checkpoint = open_checkpoint(newest_checkpoint(folder / "checkpoints"))
-        claims, changes = checkpoint.claims, checkpoint.changes
-        settings = {**claims["settings"], "env": claims["env"], "model": claims["model"]}
+        metadata, changes = checkpoint.metadata, checkpoint.changes
+        settings = {**metadata["settings"], "env": metadata["env"], "model": metadata["model"]}
     metrics, evaluations = read_metrics(path), read_table(folder / "evaluations.csv")
     try:
         [(row["rival"], *(float(row[name]) for name in NUMBERS)) for row in evaluations]

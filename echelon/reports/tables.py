@@ -78,6 +78,10 @@ def show_evaluation(
         for row in evaluation.rows()
     ]
     show_table(rows, False, f"{policy}, {source}: share won with its 95 % interval over pairs of battles")
+    if evaluation.rating:
+        rating, deviation, low, high = (f"{evaluation.rating[name]:.0f}" for name in ("rating", "RD", "low", "high"))
+        line = f"rating {rating} ({low} to {high}), RD {deviation}, with the entries' ratings fixed; not stored"
+        terminal().print(line, highlight=False)
     terminal().print(setup_words(dict(evaluation.versions)), highlight=False)
     terminal().print(met_line(evaluation.met), highlight=False)
     if task and not evaluation.by_protocol:

@@ -17,6 +17,7 @@ import tyro
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import allow_module, import_module
 from echelon.runtime.limits import check_text
+from echelon.runtime.renamed import current_flags
 from echelon.runtime.terminal import widen_narrow_terminal
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ ALLOW_MODULE = (
     "that it registers, such as biomes. Can be repeated."
 )
 """Help text of the flag that `arguments` removes."""
-EMPTY_FLAGS = ("init", "resume", "parent", "start", "profile", "save", "device")
+EMPTY_FLAGS = ("init", "init-from", "resume", "parent", "start", "profile", "save", "device")
 """Last parts of flags that accept an empty value, which means none or the default."""
 
 
@@ -57,7 +58,10 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def arguments() -> list[str]:
-    """Return the command-line arguments without `--allow-module` flags, and import the modules of these flags."""
+    """Return the command-line arguments without `--allow-module` flags, and with current names of flags.
+
+    Imports the modules of the removed flags.
+    """
     check_words(sys.argv[1:])
     modules, rest = pop_flag(sys.argv[1:], "--allow-module")
     for module in modules:
@@ -66,7 +70,7 @@ def arguments() -> list[str]:
         allow_module(module)
         # Import now, because a registered name, such as a biome, may be used before any model is read.
         import_module(module, f"--allow-module {module}")
-    return rest
+    return current_flags(rest)
 
 
 def parse(read: Callable[[], T], command: str = "") -> T:

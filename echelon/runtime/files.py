@@ -17,6 +17,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -235,27 +236,45 @@ def append_whole(path: Path, data: bytes, durable: bool = True) -> None:
     Raises:
         FileError: if the file cannot be written.
     """
+    with locked_to_append(path) as file:
+        append_bytes(file, data)
+        if durable:
+            os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def locked_to_append(path: Path) -> Iterator[FileIO]:
+    """Context manager that opens a file for reading and appending, and keeps other processes from appending to it.
+
+    After an error the file has its old length. It is created if it does not exist.
+
+    Raises:
+        FileError: if the file cannot be written.
+    """
     with writing_to(path), open_to_append(path) as file:
         # Some file systems have no locks. Then only simultaneous failed writes of two processes could lose data.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         length = os.fstat(file.fileno()).st_size
         try:
-            if file.write(data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if durable:
-                os.fsync(file.fileno())
+            yield file
         except BaseException:
             os.ftruncate(file.fileno(), length)
             raise
 
 
-def open_to_append(path: Path) -> BinaryIO:
+def append_bytes(file: FileIO, data: bytes) -> None:
+    """Write all of `data`. Raises `OSError` if the disk is full."""
+    if file.write(data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def open_to_append(path: Path) -> FileIO:
     """Open a regular file for appending, and create it if needed. Rejects pipes, which could block, and links."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise FileError(f"{path}: expected a regular file")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return open(os.open(path, flags, 0o644), "ab", buffering=0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return open(os.open(path, flags, 0o644), "a+b", buffering=0)
 
 
 def check_writable(*paths: Path | None) -> None:

@@ -131,12 +131,12 @@ def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None
     return check
 
 
-def check_schema(name: str, claims: Any, schema: str, version: int) -> None:
+def check_schema(name: str, metadata: Any, schema: str, version: int) -> None:
     """Raise `FileError` unless the metadata of a file has the expected schema and version."""
-    OBJECT(f"{name}: claims", claims)
+    OBJECT(f"{name}: metadata", metadata)
     for key, expected in (("schema", schema), ("version", version)):
-        if not exactly(expected).holds(claims.get(key)):
+        if not exactly(expected).holds(metadata.get(key)):
             kind = schema.removeprefix("echelon-")
-            is_other = key == "version" and type(claims.get(key)) is int
+            is_other = key == "version" and type(metadata.get(key)) is int
             hint = f"other versions of a {kind} are not supported" if is_other else f"is this a {kind}?"
-            raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: {hint}")
+            raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(metadata.get(key))}: {hint}")

@@ -304,9 +304,10 @@ class CommandedBattles:
             server.wait_until_told()
             replay = self.finished_replay()
             if page and replay is not None:
-                server.offer(replay_page(replay, rebuild(replay, replay.battles[0])))
-                print("the battle is over; Ctrl-C ends the program", file=sys.stderr, flush=True)
+                # The interrupt may come as soon as the client has the page.
                 with contextlib.suppress(KeyboardInterrupt):
+                    server.offer(replay_page(replay, rebuild(replay, replay.battles[0])))
+                    print("the battle is over; Ctrl-C ends the program", file=sys.stderr, flush=True)
                     threading.Event().wait()
 
     def over_model(self, commander: ChatCommander) -> None:

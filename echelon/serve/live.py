@@ -1,4 +1,4 @@
-"""A page that shows the current rollouts of a training run: `echelon-train --live`."""
+"""A page that shows the current rollouts of a training run: `echelon-train --dashboard`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LiveServer(PageServer):
     close_timeout_s = 1.0
 
     def __init__(self, page: str, port: int = 0, token: str = "", access: Access = THIS_MACHINE) -> None:
-        super().__init__(page, port, token, ("--live", "--live-port"), access)
+        super().__init__(page, port, token, ("--dashboard", "--dashboard-port"), access)
         self._news = threading.Condition()
         self._rollout: LiveRollout | None = None
         self._number = 0
@@ -134,7 +134,7 @@ class Live(Callback):
     """
 
     def __init__(self, port: int = 0, host: tuple[str, ...] = ()) -> None:
-        self.port, self.access = port, Access(host, "--live-host")
+        self.port, self.access = port, Access(host, "--dashboard-host")
         self.server: LiveServer | None = None
         """None before the run and on other processes."""
         self._serving = contextlib.ExitStack()
@@ -157,7 +157,7 @@ class Live(Callback):
 
     def on_run_start(self, trainer: TrainingRun) -> None:
         if self.server is not None:
-            trainer.log_plain(f"live        {self.server.address}")
+            trainer.log_plain(f"dashboard   {self.server.address}")
 
     def on_iteration_start(self, trainer: TrainingRun) -> None:
         """Record the decisions of the collector."""

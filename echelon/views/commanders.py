@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -45,14 +46,19 @@ class CommandersView(EnvInfo, PartialEnv):
 
     Args:
         env: the battles, with orders, created with `info` and without `memory`.
-        side: see `versus`.
+        side: see `versus`; or the commanded team of each battle.
         subordinates: policy of the commanded team's mechs.
         opponent: policy of the other team.
         is_flat: True for one vector per pack, False for the streams by name.
     """
 
     def __init__(
-        self, env: EchelonEnv, side: Side, subordinates: TeamPolicy, opponent: TeamPolicy, is_flat: bool = True
+        self,
+        env: EchelonEnv,
+        side: Side | OneTeam,
+        subordinates: TeamPolicy,
+        opponent: TeamPolicy,
+        is_flat: bool = True,
     ) -> None:
         require(len(env.command_map) > 0, "config.command.enabled", "True for commanders", False)
         require(env.info, "info", "True for commanders", env.info)
@@ -64,8 +70,8 @@ class CommandersView(EnvInfo, PartialEnv):
         """Maps the `subordinates` actions `[B, A, D]` to the actions to play, if a person drives a mech."""
         self.on_decision: Callable[[TensorDictBase], None] | None = None
         """Called after every decision with the result of `EchelonEnv.step` and the actions of mechs and commanders."""
-        self.team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
-        names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
+        self.team = side if isinstance(side, OneTeam) else OneTeam.of(side, env.group_map, env.num_envs, env.device)
+        names = env.command_map[COMMAND["red" if self.team.is_red is True else "blue"]]
         self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
         sizes = {"subordinates": self.team.count, "opponent": env.config.num_mechs - self.team.count}
         of_team = {"subordinates": self.team.of_team, "opponent": self.team.of_other}
@@ -113,6 +119,27 @@ class CommandersView(EnvInfo, PartialEnv):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.agent_names)}, {self.env!r})"
+
+    # Copies
+
+    def last_observation(self) -> TensorDict:
+        """Return the current observation of all battles, as from `reset`."""
+        return self._to_tensordict(self.env.last_observation())
+
+    def fork(self, row: int, times: int) -> CommandersView:
+        """Create a view of `times` copies of the battle in place `row`; see `EchelonEnv.fork`.
+
+        The copies share maps and policies, and continue from the same memory of these policies.
+
+        Raises:
+            ConfigError: if the battle does not exist, or `times` is below 1.
+        """
+        team, memory = self.team, self.inside.memory[row : row + 1].expand(times).clone()
+        if isinstance(team.is_red, Tensor):
+            team = replace(team, is_red=team.is_red[row : row + 1].expand(times))
+        forked = CommandersView(self.env.fork(row, times), team, self.subordinates, self.opponent, self.is_flat)
+        forked.inside.memory = memory
+        return forked
 
     def _set_seed(self, seed: int | Tensor | None) -> None:
         self.env._set_seed(seed)

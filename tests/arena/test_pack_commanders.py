@@ -10,7 +10,7 @@ pytest.importorskip("openai")
 
 from brief_strangers import TASK, play_one_piece
 from chat_servers import chat_server, holds_then_fights
-from leagues import fresh
+from leagues import fresh, unrated
 
 from echelon.agents.names import resolve
 from echelon.arena.config import ArenaConfig
@@ -22,6 +22,7 @@ from echelon.arena.strangers.verify import verify
 from echelon.env.tasks.task import Task
 from echelon.league.commands import evaluate as evaluate_in_league
 from echelon.league.league_arena import LeagueArena
+from echelon.league.ratings import DEVIATION, rating_against
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
@@ -127,7 +128,7 @@ def test_protocol_2_takes_a_model_and_is_verified_without_a_server(tmp_path, mon
         verify(out, f"recorded:{path}", sample=0, device="cpu", batch=8)
 
 
-def test_model_plays_the_entries_of_a_league(tmp_path):
+def test_league_rates_a_model_and_its_record_repeats_the_rating(tmp_path):
     store = fresh(tmp_path)
     arena = LeagueArena(store, ArenaConfig(torch.device("cpu"), 8))
     with chat_server(holds_then_fights) as server:
@@ -136,4 +137,22 @@ def test_model_plays_the_entries_of_a_league(tmp_path):
     names = [entry.name for entry in store.active()]
     assert list(evaluation.results) == names and evaluation.results[names[0]].battles == 2
     assert evaluation.commanders[f"llm:{path}"]["summary"]["battles"] == 2 * len(names)
-    assert store.matches() == []
+    rating = evaluation.as_json()["rating"]
+    assert rating["low"] < rating["rating"] < rating["high"] and 0 < rating["RD"] < DEVIATION
+    again = evaluate_in_league(arena, f"recorded:{path}", 1, lambda batches, total, own: batches)
+    assert again.rating == evaluation.rating
+    assert again.commanders[f"recorded:{path}"]["summary"]["asked"] == 0
+    # The league stores nothing, and takes no commander without weights.
+    assert store.matches() == [] and [entry.name for entry in store.active()] == names
+    for name in (f"llm:{path}", f"recorded:{path}", "orders:hold"):
+        with pytest.raises(ConfigError, match="an entry of a league must be a policy with weights; `evaluate NAME"):
+            store.add(name)
+
+
+def test_rating_in_a_league_is_that_of_its_results(tmp_path):
+    store = fresh(tmp_path)
+    arena = LeagueArena(store, ArenaConfig(torch.device("cpu"), 8))
+    evaluation = evaluate_in_league(arena, "orders:gather", 1, lambda batches, total, own: batches, ["trivial", "hard"])
+    results = list(evaluation.results.values())
+    expected = rating_against(unrated(2), torch.tensor([2, 2]), torch.tensor([result.x_points for result in results]))
+    assert (evaluation.rating["rating"], evaluation.rating["RD"]) == pytest.approx(expected, abs=0.1)

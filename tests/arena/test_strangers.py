@@ -1,4 +1,4 @@
-"""Protocol 2: scores, replays of its battles, and detection of false claims."""
+"""Protocol 2: scores, replays of its battles, and detection of false metadata."""
 
 import copy
 import dataclasses

@@ -3,7 +3,11 @@
 import dataclasses
 import json
 import logging
+import multiprocessing
+import os
 import random
+import resource
+import traceback
 
 import pytest
 
@@ -14,7 +18,7 @@ from serving import small_port
 
 import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
-from echelon.command.chat_calls import CallRecord, recorded_settings
+from echelon.command.chat_calls import CallRecord
 from echelon.command.chat_client import ChatClient, ModelSettings, settings_of
 from echelon.command.chat_commander import ChatCommander, command_battles, read_orders
 from echelon.command.chat_prompt import OrderTargets, key_of, prompt_hash, reply_schema
@@ -236,11 +240,82 @@ def final(port):
     return port.winners, port.view.env.state.mechs.pos.tolist(), port.view.env.state.orders_sent.tolist()
 
 
+def row_of(number, reply="{}"):
+    text = {"reply": reply, "fault": "", "team": "blue"}
+    counts = {"battle": 0, "time_s": 0.0, "prompt_tokens": 1, "completion_tokens": 1, "latency_s": 0.1, "late": 0}
+    return {"prompt": f"{number:064x}", **text, **counts, "orders": [], "refused": []}
+
+
+def test_first_reply_of_a_shared_record_is_valid_for_all(tmp_path):
+    """Otherwise the battles of one of two processes could not be repeated from the record."""
+    path, chosen = tmp_path / "calls.jsonl", ModelSettings("http://localhost:1/v1", "m")
+    one, other = CallRecord(path, chosen), CallRecord(path, chosen)
+    one.add(row_of(1, "first"))
+    other.add(row_of(1, "second"))
+    other.add(row_of(2, "third"))
+    one.add(row_of(3, "fourth"))
+    expected = {f"{number:064x}": reply for number, reply in ((1, "first"), (2, "third"), (3, "fourth"))}
+    for record in (one, CallRecord(path, chosen), CallRecord(path, chosen, is_read_only=True)):
+        assert {key: row["reply"] for key, row in record.rows.items()} == expected
+    assert all(row["reply"] == expected[key] for key, row in other.rows.items())
+    assert len(path.read_bytes().splitlines()) == 4
+
+
+def append_rows(path, numbers):
+    record = CallRecord(path, ModelSettings("http://localhost:1/v1", "m"))
+    for number in numbers:
+        record.add(row_of(number, f"{os.getpid()}" * 2000))
+
+
+def test_two_processes_share_a_record(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=append_rows, args=(path, range(first, first + 200))) for first in (0, 100)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert lines[0]["schema"] == "echelon-calls"
+    assert sorted(int(line["prompt"], 16) for line in lines[1:]) == list(range(300))
+
+
+def test_recorded_commander_does_not_change_its_record(tmp_path):
+    path, chosen = tmp_path / "calls.jsonl", ModelSettings("http://localhost:1/v1", "m")
+    CallRecord(path, chosen).add(row_of(1))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"prompt": "')
+    assert len(CallRecord(path, chosen, is_read_only=True).rows) == 1
+    assert path.read_bytes() == whole + b'{"prompt": "'
+    assert len(CallRecord(path, chosen).rows) == 1 and path.read_bytes() == whole
+    path.write_bytes(b"")
+    with pytest.raises(FileError, match=r"calls.jsonl must be a record of calls, .* got 'an empty file'"):
+        CallRecord(path, chosen, is_read_only=True)
+
+
+def test_full_disk_ends_a_match_that_resumes(tmp_path):
+    """With a limit of the file size the fourth call cannot be written; the record keeps whole lines."""
+    path = tmp_path / "calls.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with chat_server(lambda request: "x" * 3000) as server:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, before[1]))
+        try:
+            with pytest.raises(FileError, match=r"calls.jsonl: cannot be written: .*") as raised:
+                commanded(server, path=path, episode_s=6.0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert "\n" not in str(raised.value)
+        written = len(path.read_bytes().splitlines()) - 1
+        assert path.read_bytes().endswith(b"\n") and written == 3
+        resumed, _ = commanded(server, path=path, episode_s=6.0)
+    assert resumed.summary()["calls"] == 6 and resumed.summary()["asked"] == 3
+
+
 def test_record_of_another_model_is_refused(tmp_path):
     path = tmp_path / "calls.jsonl"
     with chat_server(nonsense) as server:
         CallRecord(path, settings(server))
-        assert recorded_settings(path) == settings(server)
         with pytest.raises(FileError, match=r"calls.jsonl: model must be 'other' as now, got 'stand-in'"):
             CallRecord(path, settings(server, model="other"))
         CallRecord(path, settings(server, retries=7))
@@ -271,6 +346,22 @@ def test_api_key_is_sent_but_never_stored_or_printed(tmp_path, monkeypatch, capl
     texts = [path.read_text(), json.dumps(commander.facts()), settings_text, "\n".join(own), *capsys.readouterr()]
     assert all(KEY not in text for text in texts) and "[API key]" in path.read_text()
     assert all(KEY not in json.dumps(request) for request in server.requests)
+
+
+def test_traceback_of_a_crash_hides_api_key(monkeypatch):
+    """Also one that shows the local variables of all frames."""
+    monkeypatch.setenv("ECHELON_TEST_API_KEY", KEY)
+
+    def crashes(self, row):
+        raise RuntimeError("crash")
+
+    monkeypatch.setattr(CallRecord, "add", crashes)
+    with chat_server(holds_then_fights) as server, pytest.raises(RuntimeError, match="crash") as raised:
+        commanded(server, api_key_env="ECHELON_TEST_API_KEY")
+    error = raised.value
+    shown = traceback.TracebackException(type(error), error, error.__traceback__, capture_locals=True)
+    text = "".join(shown.format())
+    assert "in crashes" in text and "answer = " in text and KEY not in text
 
 
 def test_error_hides_api_key(monkeypatch):

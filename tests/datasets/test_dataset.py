@@ -19,7 +19,7 @@ from torchrl.data import LazyMemmapStorage, ReplayBuffer, SliceSampler, TensorSt
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.config import ArenaConfig
-from echelon.datasets.dataset import CLAIMS, DatasetWriter, columns, open_dataset
+from echelon.datasets.dataset import METADATA, DatasetWriter, columns, open_dataset
 from echelon.env.env import EchelonEnv
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.dataset import WriteDataset
@@ -283,8 +283,8 @@ def forge(path, header, body):
 
 
 def claim(header, **changes):
-    claims = json.loads(header["__metadata__"][CLAIMS])
-    header["__metadata__"][CLAIMS] = json.dumps({**claims, **changes})
+    metadata = json.loads(header["__metadata__"][METADATA])
+    header["__metadata__"][METADATA] = json.dumps({**metadata, **changes})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.scenarios.scene import Scene
 
 FIVE = ("heavy", "medium", "medium", "light", "scout")
-COPIES = ("first", "a", "b", "c", "a0", "a1", "a2", "b0", "b1", "b2", "met-its-response")
+COPIES = ("first", "a", "b", "c", "a0", "a1", "a2", "b0", "b1", "b2")
 """Names of other runs on the pages."""
 DIFFERENT = ("b", "c", *(f"mappo-lstm-{seed}" for seed in range(5)))
 """Runs that need different weights, for the commands of protocol 2."""

@@ -20,7 +20,7 @@ NOT_RUN = {
     "doctor --measure": "a GPU: tests/env/test_measure.py",
     "benchmarks/ship.py": "it writes into the package: tests/test_ship.py",
     "benchmarks/rate.py": "it writes into the package: tests/test_ship.py",
-    "benchmarks/sweep.py": "it writes docs/SWEEP.md: tests/test_sweep.py",
+    "benchmarks/sweep.py": "it writes benchmarks/README.md: tests/test_sweep.py",
 }
 """Parts of commands that are not run here: what they need, and the test that runs them."""
 NEEDS = {

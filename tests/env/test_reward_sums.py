@@ -42,14 +42,14 @@ class Decision(NamedTuple):
 
 @pytest.fixture(scope="module", params=["eager", "loops"])
 def decisions(request) -> list[Decision]:
-    """120 decisions of 6 battles, which restart."""
+    """90 decisions of 6 battles, which restart."""
     seats = EnvTeams(
         {name: Heuristic(CONFIG, name) for name in ("expert", "hard")},
         {"expert": [TeamSlice("blue", slice(0, 6))], "hard": [TeamSlice("red", slice(0, 6))]},
     )
     env = EchelonEnv(CONFIG, num_envs=6, seed=4, backend=request.param, memory=seats.memory)
     td, played = env.reset(), []
-    for _ in range(120):
+    for _ in range(90):
         seats.decide(td)
         before = path_length(env.state, env.sim_model).clone()
         after = env.step(td)["next"]

@@ -64,7 +64,7 @@ def test_iteration_of_each_policy_kind_stays_on_device(mode, gradients, tmp_path
 def test_iteration_with_each_opponent_kind_stays_on_device(mode, gradients, tmp_path, monkeypatch, cuda_graphs):
     # Call the function instead of capturing it, because a capture needs a driver.
     monkeypatch.setattr(cuda_graphs_module, "has_graphs", lambda device: False)
-    opponents = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "cuda_graphs": cuda_graphs}
+    opponents = {"self_share": 1 / 3, "snapshot_opponent_share": 1 / 3, "past_blocks": 2, "cuda_graphs": cuda_graphs}
     trainer, watch = iterate(mode, gradients, tiny_trainer(tmp_path, **opponents))
     check(mode, trainer, watch)
     assert set(trainer.opponents.assignment.battles) == {"heuristic", "itself", "past"}

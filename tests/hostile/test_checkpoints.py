@@ -14,7 +14,7 @@ from apart import apart
 from releases import CHECKPOINT as KEPT
 
 from echelon.learn.checkpoint.files import format_report, inspect_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, open_checkpoint, run_file
+from echelon.learn.checkpoint.format import LEARNER, METADATA, POLICY, open_checkpoint, run_file
 from echelon.rules.catalog import read_catalog
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -22,7 +22,7 @@ from hostile.values import VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-SAID = json.loads((KEPT / CLAIMS).read_text())
+SAID = json.loads((KEPT / METADATA).read_text())
 RUN = run_file(0)
 GIB = 1 << 30
 
@@ -72,16 +72,16 @@ WRONG = (
 def test_changed_metadata_is_refused_or_harmless(path, place):
     refused = 0
     for name in WRONG[1:] if isinstance(place[-1], int) else WRONG:
-        (path / CLAIMS).write_text(json.dumps(put(SAID, place, VALUES[name])))
+        (path / METADATA).write_text(json.dumps(put(SAID, place, VALUES[name])))
         refused += all_read(path) is not None
     assert refused >= 4 or HARMLESS & set(place), f"only {refused} were refused"
 
 
 def put_file(path, name, data):
     (path / name).write_bytes(data)
-    claims = json.loads((path / CLAIMS).read_text())
-    claims["files"][name] = hashlib.sha256(data).hexdigest()
-    (path / CLAIMS).write_text(json.dumps(claims))
+    metadata = json.loads((path / METADATA).read_text())
+    metadata["files"][name] = hashlib.sha256(data).hexdigest()
+    (path / METADATA).write_text(json.dumps(metadata))
 
 
 @pytest.mark.parametrize("size", [600 << 20, 3 * GIB, 15 * GIB, 64 * GIB])
@@ -105,12 +105,12 @@ def test_size_limit_follows_metadata():
     assert 3 * weights < found.most_bytes(LEARNER) < 3 * weights + (2 << 20)
     small = found.most_bytes(RUN)
     assert (KEPT / RUN).stat().st_size < small < 64 << 20
-    found.claims["settings"]["num_envs"] = 4096
+    found.metadata["settings"]["num_envs"] = 4096
     assert small + (100 << 20) < found.most_bytes(RUN) < 4 * GIB
 
 
 def test_files_of_unimported_model_are_checked_against_weights(path):
-    (path / CLAIMS).write_text(json.dumps(put(SAID, ("model", "kind"), "somebodys.package:Config")))
+    (path / METADATA).write_text(json.dumps(put(SAID, ("model", "kind"), "somebodys.package:Config")))
     report = inspect_checkpoint(path)
     assert report.is_valid and "somebodys" not in sys.modules
     os.truncate(path / LEARNER, 100 << 20)
@@ -120,12 +120,12 @@ def test_files_of_unimported_model_are_checked_against_weights(path):
 @pytest.mark.parametrize("number", [-1, 10**12, 0.5, "8", None, True, [8]])
 @pytest.mark.parametrize("setting", ["num_envs", "past_blocks", "past_kept"])
 def test_size_limit_requires_valid_settings(path, setting, number):
-    (path / CLAIMS).write_text(json.dumps(put(SAID, ("settings", setting), number)))
+    (path / METADATA).write_text(json.dumps(put(SAID, ("settings", setting), number)))
     with pytest.raises(FileError, match=f"settings.{setting} must be 0..16777216, got"):
         open_checkpoint(path).parts(0)
 
 
-@pytest.mark.parametrize("name", [CLAIMS, POLICY, LEARNER, RUN])
+@pytest.mark.parametrize("name", [METADATA, POLICY, LEARNER, RUN])
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device", "link", "gone"])
 def test_only_regular_files_are_read(path, name, kind):
     (path / name).unlink()
@@ -175,8 +175,8 @@ def test_oversized_json_is_not_parsed(path, tmp_path):
         for _ in range(125):
             file.write(b"0," * (1 << 20))
         file.write(b"0]")
-    (path / CLAIMS).unlink()
-    os.link(tmp_path / "catalog.json", path / CLAIMS)
+    (path / METADATA).unlink()
+    os.link(tmp_path / "catalog.json", path / METADATA)
     for read in (lambda: read_catalog(tmp_path / "catalog.json"), lambda: open_checkpoint(path)):
         said, seconds, needed = apart(read)
         assert "expected at most " in said and "\n" not in said

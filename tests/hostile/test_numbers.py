@@ -8,7 +8,7 @@ import torch
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, Counters, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, Counters, open_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.catalog import Catalog, read_catalog
@@ -149,10 +149,10 @@ def read_all(path):
 @pytest.mark.parametrize("path", CLAIMED, ids=".".join)
 def test_huge_checkpoint_metadata_is_refused(path, number, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "own")
-    claims = json.loads((whole / CLAIMS).read_text())
-    (tmp_path / "own" / CLAIMS).write_text(json.dumps(put(claims, path, number)))
+    metadata = json.loads((whole / METADATA).read_text())
+    (tmp_path / "own" / METADATA).write_text(json.dumps(put(metadata, path, number)))
     assert read_all(whole)
-    refusal(lambda: read_all(tmp_path / "own"), CLAIMS)
+    refusal(lambda: read_all(tmp_path / "own"), METADATA)
 
 
 # State of a component

@@ -29,20 +29,20 @@ from hostile.values import DROPPED, VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-TENSORS, CLAIMS = taken_apart(KEPT.read_bytes())
+TENSORS, METADATA = taken_apart(KEPT.read_bytes())
 TENSORS["0/values"] = TENSORS["0/rewards"]
 TENSORS["0/orders"] = np.zeros((*TENSORS["0/yaw"].shape, len(OrderField)), np.int32)
-MECHS = CLAIMS["replay"]["mechs"]
+MECHS = METADATA["replay"]["mechs"]
 SPOKEN = (
     -(-(len(TENSORS["0/yaw"]) - 1) // CommandConfig.period),
     max(mech["pack"] for mech in MECHS) + 1,
-    action_width(max(end - first for first, end in CLAIMS["replay"]["teams"].values())),
+    action_width(max(end - first for first, end in METADATA["replay"]["teams"].values())),
 )
 TENSORS["0/commands"] = np.zeros(SPOKEN, np.float32)
 """The scripted commanders of the file have no value head and receive no orders."""
 GIB = 1 << 30
 IN_ENV = ("replay", "env")
-PLACES = list(places(CLAIMS, ("weapon_specs", "stats")))
+PLACES = list(places(METADATA, ("weapon_specs", "stats")))
 OBSERVED = "0/observation_ego"
 SAID = [path for path in PLACES if path and path[:2] != IN_ENV and path[0] not in ("sha256", "claims_sha256")]
 SETTINGS = [path for path in PLACES if path[:2] == IN_ENV and "catalog" not in path and "reward" not in path]
@@ -75,7 +75,7 @@ def GROUND():
 
 
 def test_unchanged_replay_is_drawable(tmp_path):
-    (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, CLAIMS))
+    (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, METADATA))
     assert outcome(tmp_path / "kept.echelon", same_ground=False) is None
 
 
@@ -86,14 +86,14 @@ def test_changed_metadata_is_refused_or_drawable(path, tmp_path):
         if value is DROPPED and isinstance(path[-1], int):
             continue
         place = tmp_path / "kept.echelon"
-        place.write_bytes(forged(TENSORS, put(CLAIMS, path, value)) if name != "400 digits" else digits(path))
+        place.write_bytes(forged(TENSORS, put(METADATA, path, value)) if name != "400 digits" else digits(path))
         refused += outcome(place) is not None
     assert refused >= 12, f"only {refused} of {len(VALUES)} were refused"
 
 
 def digits(path):
     """Write the metadata as text, because the hash of unreadable values is undefined."""
-    return forged(TENSORS, CLAIMS, json.dumps(put(CLAIMS, path, 10**400)))
+    return forged(TENSORS, METADATA, json.dumps(put(METADATA, path, 10**400)))
 
 
 @each_of(SETTINGS)
@@ -110,29 +110,29 @@ def test_changed_setting_is_refused_or_map_is_generated(path, tmp_path):
         "a list in lists",
     ):
         place = tmp_path / "kept.echelon"
-        place.write_bytes(forged(TENSORS, put(CLAIMS, path, VALUES[name])))
+        place.write_bytes(forged(TENSORS, put(METADATA, path, VALUES[name])))
         outcome(place, same_ground=path[2:3] not in (("world",), ("blue",), ("red",)))
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in SAID if isinstance(at(CLAIMS, path), list)], ids=lambda p: ".".join(map(str, p))
+    "path", [path for path in SAID if isinstance(at(METADATA, path), list)], ids=lambda p: ".".join(map(str, p))
 )
 def test_list_of_wrong_length_or_order_is_refused(path, tmp_path):
-    values, place = at(CLAIMS, path), tmp_path / "kept.echelon"
+    values, place = at(METADATA, path), tmp_path / "kept.echelon"
     for other in (values[:-1], values * 2, [*values, None], [values]):
         if other != values:
-            place.write_bytes(forged(TENSORS, put(CLAIMS, path, other)))
+            place.write_bytes(forged(TENSORS, put(METADATA, path, other)))
             told = outcome(place)
             # A list of any length may be shorter by one, a squad or the columns of the ego stream.
             assert told is not None or other == values[:-1] or path[-1] in ("squad", "weapons", "cooldowns")
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in SAID if isinstance(at(CLAIMS, path), dict)], ids=lambda p: ".".join(map(str, p))
+    "path", [path for path in SAID if isinstance(at(METADATA, path), dict)], ids=lambda p: ".".join(map(str, p))
 )
 def test_unknown_metadata_is_refused(path, tmp_path):
     place = tmp_path / "kept.echelon"
-    place.write_bytes(forged(TENSORS, put(CLAIMS, (*path, "surplus\x1b"), 1)))
+    place.write_bytes(forged(TENSORS, put(METADATA, (*path, "surplus\x1b"), 1)))
     told = outcome(place)
     assert told is not None and "\\x1b" in told
 
@@ -181,7 +181,7 @@ def test_array_of_wrong_shape_is_refused_before_reading(key, name, tmp_path):
     if array is not None and (array.shape, array.dtype) == (TENSORS[key].shape, TENSORS[key].dtype):
         pytest.skip("it is the same")
     tensors = {other: value for other, value in TENSORS.items() if other != key}
-    place.write_bytes(forged(tensors if array is None else {**tensors, key: array}, CLAIMS))
+    place.write_bytes(forged(tensors if array is None else {**tensors, key: array}, METADATA))
     told = outcome(place)
     contacts = key in ("0/contacts", "0/contact_facts")
     optional = key.removeprefix("0/") in OPTIONAL and name == "gone"
@@ -223,7 +223,7 @@ def test_out_of_range_numbers_are_refused_or_drawable(key, tmp_path):
         else:
             changed = changed if len(changed) else np.zeros((1, array.shape[1]), array.dtype)
             changed[-1, column] = value
-        place.write_bytes(forged({**TENSORS, key: changed}, CLAIMS))
+        place.write_bytes(forged({**TENSORS, key: changed}, METADATA))
         told = outcome(place)
         if (short, column) not in FREE and short in INDICES and (value < -1 or (value > 0 and array.dtype != np.uint8)):
             assert told is not None, f"{short} column {column}: {value} was taken"
@@ -233,7 +233,7 @@ def test_out_of_range_numbers_are_refused_or_drawable(key, tmp_path):
 def test_invalid_command_values_are_refused(value, tmp_path):
     array = TENSORS["0/commands"]
     for bad, refused in ((value, True), (-1.0, False)):
-        (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, "0/commands": one_number(array, bad)}, CLAIMS))
+        (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, "0/commands": one_number(array, bad)}, METADATA))
         told = outcome(tmp_path / "kept.echelon")
         assert ("commands must be -1..1" in str(told)) if refused else told is None
 
@@ -250,14 +250,14 @@ def test_events_out_of_order_are_refused(key, tmp_path):
     rows[0, 0], rows[-1, 0] = 3, 2
     if key in ("flights", "clouds"):
         rows[:, 1] = 90
-    (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, f"0/{key}": rows}, CLAIMS))
+    (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, f"0/{key}": rows}, METADATA))
     assert f"{key} must be sorted by" in str(outcome(tmp_path / "kept.echelon"))
 
 
 def test_unsupported_record_is_refused(tmp_path):
     place = tmp_path / "kept.echelon"
     for record in (1, 3):
-        place.write_bytes(forged(TENSORS, put(CLAIMS, ("replay", "record"), record)))
+        place.write_bytes(forged(TENSORS, put(METADATA, ("replay", "record"), record)))
         assert f"replay.record must be 2, got {record}" in str(outcome(place))
 
 
@@ -266,10 +266,10 @@ def test_new_columns_are_checked(tmp_path):
     for key, column, bad in (("harms", 4, 7), ("flights", 9, 20), ("conditions", 1, -1), ("conditions", 2, 5)):
         rows = TENSORS[f"0/{key}"].copy() if len(TENSORS[f"0/{key}"]) else np.zeros((1, 3), np.int32)
         rows[-1, column] = bad
-        place.write_bytes(forged({**TENSORS, f"0/{key}": rows}, CLAIMS))
+        place.write_bytes(forged({**TENSORS, f"0/{key}": rows}, METADATA))
         assert f"{key}.{TABLES[key][column]} must be" in str(outcome(place))
     for key, bad in (("switches", 64), ("triggers", 1 << 7)):
-        place.write_bytes(forged({**TENSORS, f"0/{key}": one_number(TENSORS[f"0/{key}"], bad)}, CLAIMS))
+        place.write_bytes(forged({**TENSORS, f"0/{key}": one_number(TENSORS[f"0/{key}"], bad)}, METADATA))
         assert f"{key} must be 0.." in str(outcome(place))
 
 
@@ -278,23 +278,23 @@ def raw(header, body=b""):
     return len(text).to_bytes(8, "little") + text + body
 
 
-def listed(claims):
+def listed(metadata):
     """Return the header of a valid replay with other metadata."""
-    data = forged(TENSORS, CLAIMS)
+    data = forged(TENSORS, METADATA)
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
-    return raw({**header, "__metadata__": claims}, data[8 + size :])
+    return raw({**header, "__metadata__": metadata}, data[8 + size :])
 
 
 def renamed(old, new):
-    return forged({new if key == old else key: value for key, value in TENSORS.items()}, CLAIMS)
+    return forged({new if key == old else key: value for key, value in TENSORS.items()}, METADATA)
 
 
-def text_of(claims):
-    return forged(TENSORS, CLAIMS, claims)
+def text_of(metadata):
+    return forged(TENSORS, METADATA, metadata)
 
 
-GOOD = json.dumps(CLAIMS)
+GOOD = json.dumps(METADATA)
 FILES = {
     "empty": b"",
     "seven bytes": bytes(7),
@@ -305,8 +305,8 @@ FILES = {
     "metadata that is a list": listed([]),
     "metadata that is text": listed("claims"),
     "metadata of numbers": listed({"claims": 7}),
-    "no metadata": listed({}),
-    "no claims": listed({"other": "{}"}),
+    "no entry": listed({}),
+    "no metadata": listed({"other": "{}"}),
     "tensors that are lists": raw({"0/pos": []}),
     "tensors without a type": raw({"0/pos": {"shape": [0], "data_offsets": [0, 0]}}),
     "tensors without a shape": raw({"0/pos": {"dtype": "I16", "data_offsets": [0, 0]}}),
@@ -315,35 +315,35 @@ FILES = {
     "a shape of fractions": raw({"0/pos": {"dtype": "I16", "shape": [0.5], "data_offsets": [0, 0]}}),
     "a shape of 2^63": raw({"0/pos": {"dtype": "I16", "shape": [2**63, 2**63], "data_offsets": [0, 0]}}),
     "a shape of zero times much": raw({"0/pos": {"dtype": "I16", "shape": [0, 2**39], "data_offsets": [0, 0]}}),
-    "claims twice": text_of('{"schema": "echelon-replay", "schema": "echelon-replay"}'),
-    "claims deep": text_of('{"a":' * 900 + "1" + "}" * 900),
-    "claims cut": text_of(GOOD[:-1]),
-    "claims with more behind": text_of(GOOD + "{}"),
-    "claims with NaN": text_of(GOOD.replace('"dt_s": 0.05', '"dt_s": NaN')),
-    "claims with infinity": text_of(GOOD.replace('"dt_s": 0.05', '"dt_s": 1e999')),
-    "claims with a surrogate": text_of(GOOD.replace("heuristic:hard", "\\ud800")),
-    "claims with a NUL": text_of(GOOD.replace("heuristic:hard", "\\u0000")),
-    "claims of a list": text_of("[[]]"),
-    "claims of a megabyte": text_of(GOOD + " " * (1 << 20)),
+    "metadata twice": text_of('{"schema": "echelon-replay", "schema": "echelon-replay"}'),
+    "metadata deep": text_of('{"a":' * 900 + "1" + "}" * 900),
+    "metadata cut": text_of(GOOD[:-1]),
+    "metadata with more behind": text_of(GOOD + "{}"),
+    "metadata with NaN": text_of(GOOD.replace('"dt_s": 0.05', '"dt_s": NaN')),
+    "metadata with infinity": text_of(GOOD.replace('"dt_s": 0.05', '"dt_s": 1e999')),
+    "metadata with a surrogate": text_of(GOOD.replace("heuristic:hard", "\\ud800")),
+    "metadata with a NUL": text_of(GOOD.replace("heuristic:hard", "\\u0000")),
+    "metadata of a list": text_of("[[]]"),
+    "metadata of a megabyte": text_of(GOOD + " " * (1 << 20)),
     "another schema": text_of(GOOD.replace("echelon-replay", "echelon-checkpoint")),
     "another version": text_of(GOOD.replace('"version": 1, "written', '"version": 2, "written')),
     "a version that is text": text_of(GOOD.replace('"version": 1, "written', '"version": "1", "written')),
     "rules of tomorrow": text_of(GOOD.replace('"rules_version": 3', '"rules_version": 99')),
     "an unknown biome": text_of(GOOD.replace('"urban_residential"', '"os.system:lair"')),
-    "a battle more than claimed": forged({**TENSORS, "1/pos": TENSORS["0/pos"]}, CLAIMS),
-    "a battle less than claimed": forged(TENSORS, put(CLAIMS, ("battles",), CLAIMS["battles"] * 2)),
+    "a battle more than claimed": forged({**TENSORS, "1/pos": TENSORS["0/pos"]}, METADATA),
+    "a battle less than claimed": forged(TENSORS, put(METADATA, ("battles",), METADATA["battles"] * 2)),
     "an array of no battle": renamed("0/pos", "pos"),
     "an array of battle -1": renamed("0/pos", "-1/pos"),
     "an array of a stranger": renamed("0/pos", "0/__class__"),
     "an observation of a stranger": renamed("0/yaw", "0/observation_x"),
-    "an observation of other moments": forged({**TENSORS, OBSERVED: np.zeros((1, 4, 3), np.float16)}, CLAIMS),
-    "an observation of NaN": forged({**TENSORS, OBSERVED: np.full((41, 4, 3), np.nan, np.float16)}, CLAIMS),
-    "an observation in int32": forged({**TENSORS, OBSERVED: np.zeros((41, 4, 3), np.int32)}, CLAIMS),
+    "an observation of other moments": forged({**TENSORS, OBSERVED: np.zeros((1, 4, 3), np.float16)}, METADATA),
+    "an observation of NaN": forged({**TENSORS, OBSERVED: np.full((41, 4, 3), np.nan, np.float16)}, METADATA),
+    "an observation in int32": forged({**TENSORS, OBSERVED: np.zeros((41, 4, 3), np.int32)}, METADATA),
     "weights": safetensors.numpy.save({"w": np.zeros(3)}),
     "another zip": b"PK\x03\x04" + bytes(100),
     "a pickle": b"\x80\x04cos\nsystem\n",
-    "no moment at all": forged({key: value[:0] for key, value in TENSORS.items()}, CLAIMS),
-    "a flight over no waypoints": forged({**TENSORS, "0/waypoints": TENSORS["0/waypoints"][:1]}, CLAIMS),
+    "no moment at all": forged({key: value[:0] for key, value in TENSORS.items()}, METADATA),
+    "a flight over no waypoints": forged({**TENSORS, "0/waypoints": TENSORS["0/waypoints"][:1]}, METADATA),
 }
 
 
@@ -358,12 +358,12 @@ def test_battle_of_one_moment_is_drawable(tmp_path):
     # Without a decision there are no commands either.
     empty = {*VARIES, "commands"}
     first = {key: value[: 0 if key.removeprefix("0/") in empty else 1] for key, value in TENSORS.items()}
-    (tmp_path / "kept.echelon").write_bytes(forged(first, CLAIMS))
+    (tmp_path / "kept.echelon").write_bytes(forged(first, METADATA))
     assert outcome(tmp_path / "kept.echelon") is None
 
 
 def test_every_header_bit_is_checked(tmp_path):
-    data = forged(TENSORS, CLAIMS)
+    data = forged(TENSORS, METADATA)
     size, rng = int.from_bytes(data[:8], "little"), np.random.default_rng(0)
     for place in rng.integers(0, 8 + size, 300).tolist():
         flipped = bytearray(data)
@@ -374,17 +374,17 @@ def test_every_header_bit_is_checked(tmp_path):
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
 def test_truncated_file_is_refused(share, tmp_path):
-    data = forged(TENSORS, CLAIMS)
+    data = forged(TENSORS, METADATA)
     (tmp_path / "kept.echelon").write_bytes(data[: int(len(data) * share)])
     assert outcome(tmp_path / "kept.echelon") is not None
 
 
 BAD = {
-    "a mech of no hull": put(CLAIMS, ("replay", "mechs", 0, "hull"), "golem"),
-    "no materials": put(CLAIMS, ("replay", "materials"), []),
-    "an outcome of no reason": put(CLAIMS, ("battles", 0, "outcome", "reason"), None),
-    "a map of other settings": put(CLAIMS, ("battles", 0, "map", "seed"), 7),
-    "a zone of two numbers": put(CLAIMS, ("battles", 0, "zone"), [1.0, 2.0]),
+    "a mech of no hull": put(METADATA, ("replay", "mechs", 0, "hull"), "golem"),
+    "no materials": put(METADATA, ("replay", "materials"), []),
+    "an outcome of no reason": put(METADATA, ("battles", 0, "outcome", "reason"), None),
+    "a map of other settings": put(METADATA, ("battles", 0, "map", "seed"), 7),
+    "a zone of two numbers": put(METADATA, ("battles", 0, "zone"), [1.0, 2.0]),
 }
 
 
@@ -405,7 +405,7 @@ def sparse(path, header, size):
 
 
 def test_missing_gibibyte_is_refused_in_little_memory(tmp_path):
-    data = forged(TENSORS, CLAIMS)
+    data = forged(TENSORS, METADATA)
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
     size = GIB - (1 << 20)
 
@@ -413,7 +413,7 @@ def test_missing_gibibyte_is_refused_in_little_memory(tmp_path):
         return {"dtype": kind, "shape": shape, "data_offsets": [0, size]}
 
     headers = {
-        "no claims": {"0/pos": entry("U8", [size])},
+        "no metadata": {"0/pos": entry("U8", [size])},
         "one array": {"__metadata__": metadata, "0/pos": entry("I16", [size // 8, 4, 1])},
         "a long battle": {"__metadata__": metadata, "0/yaw": entry("I16", [size // 8, 4])},
         "an observation": {"__metadata__": metadata, "0/observation_ego": entry("F16", [41, 4, size // 328])},

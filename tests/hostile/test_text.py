@@ -13,7 +13,7 @@ from echelon import __main__
 from echelon.arena.resolve import UnknownNameError
 from echelon.learn.callbacks.progress import ConsoleHandler
 from echelon.learn.checkpoint.files import save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, Counters, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, Counters, open_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, env_from_json
@@ -117,15 +117,15 @@ CLAIMED = (
 @pytest.mark.parametrize("key", CLAIMED)
 def test_checkpoint_metadata_is_printed_in_one_line(checkpoint, tmp_path, monkeypatch, capsys, name, key):
     """Insert the text directly, and as key and value of an object."""
-    claims, text = json.loads((checkpoint / CLAIMS).read_text()), TEXTS[name]
+    metadata, text = json.loads((checkpoint / METADATA).read_text()), TEXTS[name]
     for number, told in enumerate(
-        (text, {text: text}, {**(claims[key] if isinstance(claims[key], dict) else {}), text: 1})
+        (text, {text: text}, {**(metadata[key] if isinstance(metadata[key], dict) else {}), text: 1})
     ):
         path = tmp_path / str(number)
         path.mkdir()
         for file in checkpoint.iterdir():
             (path / file.name).write_bytes(file.read_bytes())
-        (path / CLAIMS).write_text(json.dumps({**claims, key: told}))
+        (path / METADATA).write_text(json.dumps({**metadata, key: told}))
         monkeypatch.setattr(sys, "argv", ["echelon", "checkpoint", str(path)])
         with pytest.raises(SystemExit):
             __main__.program()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from leagues import unrated
 
-from echelon.league.ratings import DEVIATION, Games, Ratings, rate
+from echelon.league.ratings import DEVIATION, RATING, SCALE, Games, Ratings, rate, rating_against
 
 
 def ratings(rows: list[tuple[float, float, float]]) -> Ratings:
@@ -56,6 +56,33 @@ def test_a_surprise_raises_the_volatility():
     before = ratings([(1900, 40, 0.06), (1500, 40, 0.06), (1900, 40, 0.06), (1500, 40, 0.06)])
     after = rate(before, games([(0, 1, 0.0)] * 12 + [(2, 3, 1.0)] * 11 + [(2, 3, 0.0)]))
     assert after.volatility[0] > 0.0605 and after.volatility[2] < 0.06
+
+
+def test_rating_against_fixed_opponents_is_the_maximum_of_the_posterior():
+    """The maximum over a grid of log prior plus log likelihood; its curvature by differences."""
+    others = ratings([(1400, 30, 0.06), (1550, 100, 0.06), (1700, 300, 0.06)])
+    counts, points = torch.tensor([8, 4, 6]), torch.tensor([6.5, 1.0, 3.0], dtype=torch.float64)
+
+    def log_posterior(rating):
+        g = 1 / torch.sqrt(1 + 3 * (others.deviation / SCALE) ** 2 / torch.pi**2)
+        share = 1 / (1 + torch.exp(-g * (rating - others.rating) / SCALE))
+        likelihood = points * share.log() + (counts - points) * (1 - share).log()
+        return float(likelihood.sum()) - ((rating - RATING) / DEVIATION) ** 2 / 2
+
+    rating, deviation = rating_against(others, counts, points)
+    best = max((rating + 0.1 * offset for offset in range(-3000, 3000)), key=log_posterior)
+    assert abs(best - rating) < 0.1
+    curvature = log_posterior(rating + 1) - 2 * log_posterior(rating) + log_posterior(rating - 1)
+    assert abs(deviation - (-1 / curvature) ** 0.5) < 0.1
+
+
+def test_rating_against_fixed_opponents_stays_finite():
+    others = ratings([(2400, 30, 0.06)])
+    for points in (0.0, 5000.0):
+        rating, deviation = rating_against(others, torch.tensor([5000]), torch.tensor([points]))
+        assert 0 < rating < 5000 and 0 < deviation < DEVIATION
+    no_games = torch.zeros(1)
+    assert rating_against(others, no_games, no_games) == (RATING, pytest.approx(DEVIATION))
 
 
 @pytest.mark.requirement("R29")

@@ -136,7 +136,7 @@ def test_run_joins_its_league_and_is_rated(tmp_path):
 
 
 def test_league_battles_may_be_a_share():
-    config = TrainConfig(num_envs=32, opponent="league:x", past_share=0.5, ppo=PPOConfig(minibatches=1))
+    config = TrainConfig(num_envs=32, opponent="league:x", snapshot_opponent_share=0.5, ppo=PPOConfig(minibatches=1))
     assert (config.league, config.past_battles, config.scripted_battles) == ("x", 16, 16)
     assert TrainConfig(num_envs=16, ppo=PPOConfig(minibatches=1)).league == ""
 

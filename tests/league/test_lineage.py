@@ -7,7 +7,7 @@ from leagues import checkpoint_of, fresh, policy_of
 
 from echelon.league.commands import longest_line, spearman
 from echelon.league.records import Entry
-from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, open_checkpoint
 from echelon.learn.checkpoint.provenance import weight_hash
 from echelon.pipelines.league import Add
 
@@ -57,9 +57,9 @@ def test_named_parent_is_that_of_the_first_checkpoint_only(tmp_path):
 def test_file_that_names_no_ancestors_has_none(tmp_path):
     """Echelon 1.0 wrote such files."""
     path = checkpoint_of(tmp_path, 1)
-    claims = json.loads((path / CLAIMS).read_text())
-    del claims["ancestors"]
-    (path / CLAIMS).write_text(json.dumps(claims))
+    metadata = json.loads((path / METADATA).read_text())
+    del metadata["ancestors"]
+    (path / METADATA).write_text(json.dumps(metadata))
     checkpoint = open_checkpoint(path)
     assert checkpoint.ancestors == () and checkpoint.lineage == (weight_hash(policy_of(1).state_dict()),)
 

@@ -32,8 +32,8 @@ UNEQUAL = dataclasses.replace(BATTLES, blue=("scout", "light", "heavy"), red=("s
 RUNS = {
     "itself": {"opponent": "self"},
     "every opponent": {
-        **{"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_every": 1},
-        "curriculum": CurriculumConfig(levels="plr"),
+        **{"self_share": 1 / 3, "snapshot_opponent_share": 1 / 3, "past_blocks": 2, "past_every": 1},
+        "curriculum": CurriculumConfig(map_sampling="plr"),
     },
     "an expert": {"opponent": "heuristic:expert"},
     "reduced precision": {"precision": "bf16"},

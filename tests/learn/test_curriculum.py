@@ -47,7 +47,7 @@ def test_enemies_require_a_learner_on_one_side():
 
 @pytest.mark.requirement("R54")
 def test_next_stage_starts_at_the_required_win_rate():
-    curriculum = Curriculum(run(opponents=("trivial", "easy"), step_up=0.7, window=100))
+    curriculum = Curriculum(run(opponents=("trivial", "easy"), advance_at_win_rate=0.7, window=100))
     assert curriculum.win_rate is None
     assert not curriculum.record(60, 60), "too few battles"
     assert not curriculum.record(60, 0)

@@ -100,11 +100,11 @@ def test_shares_and_minibatches_divide_the_battles():
 
     assert fit().num_envs == 64
     # A quarter of 64 battles is one per side for each of 8 blocks; 32 blocks would have none.
-    assert fit(past_share=0.25, past_blocks=8).num_envs == 64
+    assert fit(snapshot_opponent_share=0.25, past_blocks=8).num_envs == 64
     with pytest.raises(ConfigError, match=r"256 battles of standard.* need about 2.56 MB, cuda:0 has 1 MB free"):
-        fit(past_share=0.25, past_blocks=32)
-    with pytest.raises(ConfigError, match=r"past_share must be a share of num_envs \(256\)"):
-        dataclasses.replace(STANDARD, past_share=0.3)
+        fit(snapshot_opponent_share=0.25, past_blocks=32)
+    with pytest.raises(ConfigError, match=r"snapshot_opponent_share must be a share of num_envs \(256\)"):
+        dataclasses.replace(STANDARD, snapshot_opponent_share=0.3)
     with pytest.raises(ConfigError, match=r"minibatches"):
         dataclasses.replace(STANDARD, ppo=PPOConfig(minibatches=CPU_BATTLES * 4))
 
@@ -125,7 +125,7 @@ def test_default_battles_fit_gpus_of_any_size(monkeypatch):
     for gib in (2, 4, 8, 16, 80):
         for module in (footprint, env_footprint):
             monkeypatch.setattr(module, "total_memory", lambda device, gib=gib: gib * GIB)
-        for changes in ({}, {"opponent": "self"}, {"past_share": 0.5}, {"precision": "fp32"}):
+        for changes in ({}, {"opponent": "self"}, {"snapshot_opponent_share": 0.5}, {"precision": "fp32"}):
             config = dataclasses.replace(STANDARD, **changes)
             chosen = fitting_battles(config, gib * GIB, lambda one: training_bytes(one, GPU))
             assert resident_bytes(chosen, GPU) < training_bytes(chosen, GPU) < gib * GIB
@@ -152,7 +152,7 @@ OUT_OF_MEMORY = (
 
 def test_out_of_memory_message_names_settings_to_lower(monkeypatch):
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 77 * 10**9)
-    config = dataclasses.replace(STANDARD, num_envs=8192, past_share=0.5)
+    config = dataclasses.replace(STANDARD, num_envs=8192, snapshot_opponent_share=0.5)
     with pytest.raises(ConfigError) as told, memory_explained(config, GPU):
         raise torch.OutOfMemoryError(OUT_OF_MEMORY)
     said = str(told.value)
@@ -176,7 +176,7 @@ def test_out_of_memory_on_cpu_raises_one_line():
 def test_resumed_run_keeps_stored_settings_for_open_flags(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    stored = start.claims["settings"]
+    stored = start.metadata["settings"]
     told = {name: stored[name] for name in ("num_envs", "precision", "compile_policy", "device")}
     assert told["num_envs"] == 4 and told["compile_policy"] == "off" and told["device"] == "cpu"
     assert told["precision"] in ("fp32", "bf16"), "resolved"

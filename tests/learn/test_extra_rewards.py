@@ -177,8 +177,8 @@ def test_checkpoint_lists_terms_without_importing_them(tmp_path):
     del sys.modules["mine"]
     (tmp_path / "path" / "mine.py").write_text("raise SystemExit('imported')")
     found = open_checkpoint(path)
-    assert found.extra_rewards == found.claims["env"]["reward"]["extra"] == {"hot": 0.1}
-    assert found.claims["settings"]["extra_rewards"] == ["mine:hot=0.1"]
+    assert found.extra_rewards == found.metadata["env"]["reward"]["extra"] == {"hot": 0.1}
+    assert found.metadata["settings"]["extra_rewards"] == ["mine:hot=0.1"]
     assert found.env == tiny_run().env, "the env config excludes custom terms"
     assert resolve(str(path)).policy(found.env, torch.device("cpu")) is not None
     assert "mine" not in sys.modules

@@ -123,7 +123,7 @@ def test_default_battles_fit_into_gpu_memory(tmp_path):
     trainer.train(1)
 
 
-OPPONENTS = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_every": 1, "num_envs": 12}
+OPPONENTS = {"self_share": 1 / 3, "snapshot_opponent_share": 1 / 3, "past_blocks": 2, "past_every": 1, "num_envs": 12}
 
 
 @pytest.mark.parametrize("compile_policy", ["off", "all"])

@@ -18,7 +18,7 @@ from echelon.learn.trainer import Trainer
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
-PLR = CurriculumConfig(levels="plr")
+PLR = CurriculumConfig(map_sampling="plr")
 
 
 class Memoryless:
@@ -167,7 +167,9 @@ def test_custom_map_weights_are_restored(tmp_path):
 
 
 def test_invalid_level_settings_raise():
-    with pytest.raises(ConfigError, match=r"CurriculumConfig.levels_uniform must be <= 1 - levels_stale \(0.5\)"):
-        CurriculumConfig(levels="plr", levels_uniform=0.6, levels_stale=0.5)
-    with pytest.raises(ConfigError, match=r"CurriculumConfig.levels must be uniform in pure self-play"):
+    with pytest.raises(
+        ConfigError, match=r"CurriculumConfig.map_sampling_uniform must be <= 1 - map_sampling_stale \(0.5\)"
+    ):
+        CurriculumConfig(map_sampling="plr", map_sampling_uniform=0.6, map_sampling_stale=0.5)
+    with pytest.raises(ConfigError, match=r"CurriculumConfig.map_sampling must be uniform in pure self-play"):
         tiny_run(curriculum=PLR, opponent="self")

@@ -166,7 +166,7 @@ def test_folder_is_removed_if_no_run_starts(tmp_path):
     assert (tmp_path / "own").exists(), "created by another program"
 
 
-CHILD = tiny_run(init="parent", total_agent_steps=10**6, seed=5)
+CHILD = tiny_run(init_from="parent", total_agent_steps=10**6, seed=5)
 
 
 def newest(folder):
@@ -198,7 +198,7 @@ def test_provenance_is_inherited(tmp_path, parent):
 
 
 def test_checkpoints_list_their_ancestors(tmp_path, parent):
-    digests = {path.name: open_checkpoint(path).claims["files"][POLICY] for path in parent.path.parent.iterdir()}
+    digests = {path.name: open_checkpoint(path).metadata["files"][POLICY] for path in parent.path.parent.iterdir()}
     assert [*parent.lineage] == [digests[name] for name in sorted(digests)], "iterations 0 and 2, oldest first"
     child = Trainer(CHILD, tmp_path, init=parent)
     child.train(1)
@@ -224,8 +224,8 @@ def test_run_without_init_draws_same_random_numbers(tmp_path, parent):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": dataclasses.replace(TINY, hidden=32)}, r"--init: model.hidden is 32 here and 16 there, in the"),
-        ({"env": dataclasses.replace(CHILD.env, comm_dim=3)}, r"--init: comm_dim is 3 here and 8 there, in the"),
+        ({"model": dataclasses.replace(TINY, hidden=32)}, r"--init-from: model.hidden is 32 here and 16 there, in the"),
+        ({"env": dataclasses.replace(CHILD.env, comm_dim=3)}, r"--init-from: comm_dim is 3 here and 8 there, in the"),
     ],
     ids=["model", "messages"],
 )
@@ -247,10 +247,10 @@ def test_resume_with_other_init_raises(tmp_path, parent):
         again = Trainer(run, folder, start)
     assert again.counters.iterations == 1 and again.ppo.optimizer.state
     for init, begun in (("", "parent"), ("other", "parent")):
-        limit = f"--init must be '{begun}', the initial policy of the resumed run, got '{init}'"
+        limit = f"--init-from must be '{begun}', the initial policy of the resumed run, got '{init}'"
         with (
             pytest.raises(ConfigError, match=limit),
-            opened_run(dataclasses.replace(run, init=init, resume="latest"), ALONE),
+            opened_run(dataclasses.replace(run, init_from=init, resume="latest"), ALONE),
         ):
             pass
 

@@ -102,12 +102,14 @@ def test_invalid_device_and_opponent_names_raise():
 
 
 def test_battle_shares_must_be_whole_numbers():
-    half = tiny_run(opponent="self", num_envs=8, past_share=0.5, past_blocks=2)
+    half = tiny_run(opponent="self", num_envs=8, snapshot_opponent_share=0.5, past_blocks=2)
     assert (half.self_battles, half.past_battles, half.scripted_battles) == (4, 4, 0)
-    with pytest.raises(ConfigError, match=r"past_share must be a share .* of 4 .* battles, got '2 battles'"):
-        tiny_run(num_envs=8, past_share=0.25, past_blocks=2)
-    with pytest.raises(ConfigError, match=r"self_share must be <= 1 - past_share, got 0.75"):
-        tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
+    with pytest.raises(
+        ConfigError, match=r"snapshot_opponent_share must be a share .* of 4 .* battles, got '2 battles'"
+    ):
+        tiny_run(num_envs=8, snapshot_opponent_share=0.25, past_blocks=2)
+    with pytest.raises(ConfigError, match=r"self_share must be <= 1 - snapshot_opponent_share, got 0.75"):
+        tiny_run(num_envs=8, self_share=0.75, snapshot_opponent_share=0.5, past_blocks=2)
 
 
 @pytest.mark.requirement("R5")
@@ -127,7 +129,7 @@ def test_the_same_seed_trains_the_same_policy(tmp_path, done):
 
 @pytest.mark.requirement("R54")
 def test_next_stage_applies_to_new_battles(tmp_path):
-    stages = CurriculumConfig(opponents=("trivial", "easy"), weapon_use=(0.5, 1.0), step_up=0.5, window=1)
+    stages = CurriculumConfig(opponents=("trivial", "easy"), weapon_use=(0.5, 1.0), advance_at_win_rate=0.5, window=1)
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=160 * 6)
     trainer = Trainer(config, tmp_path)
     env, scripted_rivals = trainer.env, trainer.opponents.named
@@ -143,7 +145,9 @@ def test_next_stage_applies_to_new_battles(tmp_path):
 
 @pytest.mark.requirement("R7")
 def test_stage_with_other_battles_recreates_env_also_after_resume(tmp_path):
-    stages = CurriculumConfig(opponents=("easy",), team_size=(2, 5), difficulty=(0.0, 1.0), step_up=0.5, window=1)
+    stages = CurriculumConfig(
+        opponents=("easy",), team_size=(2, 5), difficulty=(0.0, 1.0), advance_at_win_rate=0.5, window=1
+    )
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=300)
     trainer = Trainer(config, tmp_path)
     assert len(trainer.env.config.blue) == 2 and trainer.env.config.world.difficulty == 0
@@ -151,7 +155,7 @@ def test_stage_with_other_battles_recreates_env_also_after_resume(tmp_path):
     run_to_the_end(trainer)
     assert len(trainer.env.config.blue) == 5 and trainer.env.config.world.difficulty == 1
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    assert start.claims["env"]["blue"] == list(config.env.blue), "the run's config, independent of the stage"
+    assert start.metadata["env"]["blue"] == list(config.env.blue), "the run's config, independent of the stage"
     assert len(Trainer(config, tmp_path / "other", start).env.config.blue) == 5
 
 
@@ -180,7 +184,7 @@ def test_opponents_share_battles_and_pool_can_be_custom(tmp_path):
         def weights_of(self, name: str) -> Weights:
             return TINY.build(PolicySpecs(8)).state_dict()
 
-    config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
+    config = tiny_run(num_envs=8, self_share=0.25, snapshot_opponent_share=0.5, past_blocks=2)
     trainer = Trainer(config, tmp_path, opponent_pool=Strangers())
     places = {name: battles.stop - battles.start for name, battles in trainer.opponents.assignment.battles.items()}
     assert places == {"heuristic": 2, "itself": 2, "past": 4}

@@ -25,7 +25,7 @@ from echelon.learn.trainer import Trainer
 
 SIX, THREE = ("light",) * 6, ("heavy",) * 3
 UNEQUAL = dataclasses.replace(short_battles(), map_pool=2, blue=SIX, red=THREE)
-MIXED = {"num_envs": 8, "self_share": 0.25, "past_share": 0.5, "past_blocks": 2, "past_every": 1}
+MIXED = {"num_envs": 8, "self_share": 0.25, "snapshot_opponent_share": 0.5, "past_blocks": 2, "past_every": 1}
 """Two battles each against the heuristic and in self-play, four against snapshots."""
 MECHS = 3 * 6 + 3 * 3 + 2 * 9
 """Number of the learner's mechs: three times each team, and both teams twice."""

@@ -22,7 +22,18 @@ from echelon.runtime.terminal import run
 
 RICH = [
     *TINY,
-    *("--num-envs", "8", "--past-share", "0.5", "--past-blocks", "2", "--past-every", "1", "--past-kept", "3"),
+    *(
+        "--num-envs",
+        "8",
+        "--snapshot-opponent-share",
+        "0.5",
+        "--past-blocks",
+        "2",
+        "--past-every",
+        "1",
+        "--past-kept",
+        "3",
+    ),
     *("--env.map-spares", "1", "--renew-maps-every", "2", "--checkpoint-every", "2", "--keep-checkpoints", "2"),
     *("--evaluation.every", "3"),
 ]

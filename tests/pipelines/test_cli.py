@@ -243,8 +243,8 @@ def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
     more = ["--total-agent-steps", "160", "--env.world.biomes", "craters", "--run-dir", str(tmp_path / "run")]
     done = run("../tests/examples/crater_biome.py", *TINY, *more)
     assert done.returncode == 0, done.stderr
-    claims = open_checkpoint(newest_checkpoint(tmp_path / "run" / "checkpoints")).claims
-    assert claims["env"]["world"]["biomes"] == ["craters"]
+    metadata = open_checkpoint(newest_checkpoint(tmp_path / "run" / "checkpoints")).metadata
+    assert metadata["env"]["world"]["biomes"] == ["craters"]
 
 
 def test_help_is_complete_and_formatted():

@@ -74,7 +74,7 @@ def start(monkeypatch, *arguments: object) -> None:
 
 def files_of(folder: Path) -> dict[str, str]:
     """Return the hashes of a run's newest checkpoint, by file."""
-    return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
+    return open_checkpoint(newest_checkpoint(folder / "checkpoints")).metadata["files"]
 
 
 @pytest.mark.long
@@ -181,7 +181,7 @@ def test_files_do_not_import_commanders_they_name(tmp_path, own, monkeypatch):
     (own / "of_my_own.py").write_text("raise SystemExit('imported')")
     path = newest_checkpoint(folder / "checkpoints")
     kept = open_checkpoint(path)
-    assert kept.claims["settings"]["opponent"] == name and kept.claims["battles"]["commanders"] == [name]
+    assert kept.metadata["settings"]["opponent"] == name and kept.metadata["battles"]["commanders"] == [name]
     assert kept.parts(0)["heuristic"].facts["next_tier"] == name
     assert inspect_checkpoint(path).is_valid
     policy = resolve(str(path)).policy(BRIEF, CPU)

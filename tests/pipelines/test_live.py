@@ -116,7 +116,7 @@ def test_while_nobody_looks_nothing_is_read(tmp_path, patient, monkeypatch):
 
 def test_live_page_follows_new_stage(tmp_path, patient):
     """The stage has smaller teams, so environment and collector are new."""
-    curriculum = CurriculumConfig(opponents=("trivial",), team_size=(2, 3), step_up=1e-6, window=1)
+    curriculum = CurriculumConfig(opponents=("trivial",), team_size=(2, 3), advance_at_win_rate=1e-6, window=1)
     live = Live()
     watched = Watched(live)
     watched.on_iteration_end = lambda trainer, metrics: None
@@ -230,17 +230,17 @@ def test_viewer_without_token_is_refused():
 def test_used_port_prints_one_line(tmp_path):
     with LiveServer("") as server:
         number = int(server.hosts[0].split(":")[1])
-        with pytest.raises(ConfigError, match=f"--live-port {number}: Address already in use"):
+        with pytest.raises(ConfigError, match=f"--dashboard-port {number}: Address already in use"):
             Trainer(tiny_run(), tmp_path, callbacks=[Live(number)])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_run_with_live_page(tmp_path, number):
-    words = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000", "--run-dir", str(tmp_path), "--live"]
+    words = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000", "--run-dir", str(tmp_path), "--dashboard"]
     process = Program(*words)
     with open(process._outputs[0].name) as said:
-        while not (found := re.search(r"live +http://(\S+?)/\?token=(\S+)", said.read())):
+        while not (found := re.search(r"dashboard +http://(\S+?)/\?token=(\S+)", said.read())):
             assert process.poll() is None, process.communicate()
             said.seek(0)
             time.sleep(0.05)

@@ -11,7 +11,7 @@ from runs import ROOT, TINY, without_clock
 from echelon.league.config import LeagueConfig
 from echelon.league.store import Store
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, open_checkpoint
 
 EXAMPLES = ROOT / "tests" / "examples"
 SMALL = [f"--model.{name}-width=8" for name in ("contact", "squad", "comm", "map", "telemetry", "body")]
@@ -33,9 +33,9 @@ def train(folder: Path, *arguments: str) -> str:
 @pytest.mark.parametrize("kind", ["gru", "mlp", "frame_stack:Config"])
 def test_model_flag_selects_network(tmp_path, kind):
     brief = ("--total-agent-steps", "160", "--env.rules.max-episode-s", "1")
-    train(tmp_path / "run", "--model", kind, "--past-share", "0.5", "--past-blocks", "1", *brief)
+    train(tmp_path / "run", "--model", kind, "--snapshot-opponent-share", "0.5", "--past-blocks", "1", *brief)
     newest = newest_checkpoint(tmp_path / "run" / "checkpoints")
-    assert json.loads((newest / CLAIMS).read_text())["model"]["kind"] == kind
+    assert json.loads((newest / METADATA).read_text())["model"]["kind"] == kind
 
 
 @pytest.mark.long

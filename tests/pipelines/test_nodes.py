@@ -65,7 +65,7 @@ def wait_for(folder: Path, count: int, *processes: subprocess.Popen[str]) -> Non
 
 def files_of(folder: Path) -> dict[str, str]:
     """Return the hashes of all files in the last checkpoint."""
-    return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
+    return open_checkpoint(newest_checkpoint(folder / "checkpoints")).metadata["files"]
 
 
 def test_two_machines_equal_two_processes_despite_kills(two, tmp_path):
@@ -105,7 +105,7 @@ def test_run_resumes_on_other_number_of_machines(three, tmp_path):
     (said, _), *_ = end(*(node.start(*words(str(folder), 3, *more)) for node in three))
     assert "battles start anew: battles.processes is 3 here and 2 there" in said
     assert iterations(folder) == 4 and run_file(2) in files_of(folder)
-    counters = open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["counters"]
+    counters = open_checkpoint(newest_checkpoint(folder / "checkpoints")).metadata["counters"]
     assert counters["agent_steps"] == 640 + 3 * 160 * 2
 
 

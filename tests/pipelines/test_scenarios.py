@@ -65,8 +65,8 @@ def test_policy_trains_and_plays_in_a_scenario(duel, tmp_path):
     words = (*words, "--opponent", "heuristic:easy")
     learnt = run(*words, "--scenario", str(duel), "--total-agent-steps", "64")
     assert learnt.returncode == 0, learnt.stderr
-    claims = json.loads(next(folder.glob("checkpoints/*2/checkpoint.json")).read_text())
-    assert claims["env"]["positions"][0]["units"][0]["hull"] == "light" and claims["counters"]["iterations"] == 2
+    metadata = json.loads(next(folder.glob("checkpoints/*2/checkpoint.json")).read_text())
+    assert metadata["env"]["positions"][0]["units"][0]["hull"] == "light" and metadata["counters"]["iterations"] == 2
     resumed = run(*words, "--scenario", str(duel), "--total-agent-steps", "96", "--resume", "latest")
     assert resumed.returncode == 0, resumed.stderr
     moved = {**DUEL, "units": [{**DUEL["units"][0], "x": 13}, DUEL["units"][1]]}

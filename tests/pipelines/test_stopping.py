@@ -41,7 +41,7 @@ def test_repeatedly_killed_run_equals_unbroken_run(tmp_path, kills, iterations):
         for name in ("metrics.csv", "evaluations.csv"):
             assert without_clock(broken / name) == without_clock(unbroken / name)
         ours, theirs = (
-            open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims for folder in (broken, unbroken)
+            open_checkpoint(newest_checkpoint(folder / "checkpoints")).metadata for folder in (broken, unbroken)
         )
         for name in ("policy.safetensors", "learner.safetensors", "run_0.safetensors"):
             assert ours["files"][name] == theirs["files"][name]

@@ -58,9 +58,9 @@ def test_killed_rank_ends_run_in_one_line_and_run_resumes(tmp_path):
     assert done.returncode == 0, errors
     assert "4 battles of 5 against 5 in each of 2 processes" in said
     assert iterations(whole) == list(range(1, ITERATIONS + 1)), "only one process writes"
-    claims = open_checkpoint(newest_checkpoint(whole / "checkpoints")).claims
-    assert claims["processes"] == 2 and claims["counters"]["agent_steps"] == 2 * 160 * ITERATIONS
-    assert claims["files"][run_file(0)] != claims["files"][run_file(1)], "each process has its own battles"
+    metadata = open_checkpoint(newest_checkpoint(whole / "checkpoints")).metadata
+    assert metadata["processes"] == 2 and metadata["counters"]["agent_steps"] == 2 * 160 * ITERATIONS
+    assert metadata["files"][run_file(0)] != metadata["files"][run_file(1)], "each process has its own battles"
 
     process = start(broken)
     wait_for(broken, 2, process)
@@ -75,8 +75,8 @@ def test_killed_rank_ends_run_in_one_line_and_run_resumes(tmp_path):
     assert done.returncode == 0, errors
     for table in ("metrics.csv", "evaluations.csv"):
         assert without_clock(broken / table) == without_clock(whole / table)
-    ours = open_checkpoint(newest_checkpoint(broken / "checkpoints")).claims["files"]
-    assert ours == claims["files"]
+    ours = open_checkpoint(newest_checkpoint(broken / "checkpoints")).metadata["files"]
+    assert ours == metadata["files"]
 
 
 @pytest.mark.requirement("R48")
@@ -89,8 +89,8 @@ def test_signal_and_error_on_one_rank_reach_both(tmp_path):
     assert process.returncode != 0 and "SIGTERM: stopped after iteration" in said
     assert "torchrun --nproc-per-node 2 pipelines/train.py" in said.splitlines()[-1]
     saved = newest_checkpoint(tmp_path / "run" / "checkpoints")
-    claims = open_checkpoint(saved).claims
-    assert claims["counters"]["iterations"] == len(iterations(tmp_path / "run"))
+    metadata = open_checkpoint(saved).metadata
+    assert metadata["counters"]["iterations"] == len(iterations(tmp_path / "run"))
 
     damaged = saved / run_file(1)
     damaged.write_bytes(damaged.read_bytes()[:-1])

@@ -16,7 +16,7 @@ from tiny_runs import tiny_run
 from echelon.learn import device_defaults
 from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, open_checkpoint
 from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
 from echelon.learn.models.registry import kind_of
 from echelon.learn.ppo import advantage
@@ -120,12 +120,12 @@ def test_resume_without_flags_keeps_every_setting_of_the_run(tmp_path):
 
 def test_resume_ignores_code_names_in_checkpoint(tmp_path):
     saved_run(tmp_path)
-    path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
-    claims = json.loads(path.read_text())
+    path = newest_checkpoint(tmp_path / "checkpoints") / METADATA
+    metadata = json.loads(path.read_text())
     code, tiers = "module_of_mine:Pacer", CurriculumConfig().opponents
-    claims["settings"] |= {"opponent": code, "callbacks": [code], "extra_rewards": [f"{code}=0.5"]}
-    claims["settings"]["curriculum"]["opponents"] = claims["settings"]["evaluation"]["tiers"] = ["easy", code]
-    path.write_text(json.dumps(claims))
+    metadata["settings"] |= {"opponent": code, "callbacks": [code], "extra_rewards": [f"{code}=0.5"]}
+    metadata["settings"]["curriculum"]["opponents"] = metadata["settings"]["evaluation"]["tiers"] = ["easy", code]
+    path.write_text(json.dumps(metadata))
     config = read_config(["--run-dir", str(tmp_path), "--resume", "latest"])
     assert (config.opponent, config.callbacks, config.extra_rewards) == ("curriculum", (), ())
     assert (config.curriculum.opponents, config.evaluation.tiers) == (tiers, EvalConfig().tiers)
@@ -146,13 +146,13 @@ def test_resume_with_preset_of_other_battles_raises(tmp_path):
 
 def test_unknown_stored_setting_is_named(tmp_path):
     saved_run(tmp_path)
-    path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
-    claims = json.loads(path.read_text())
-    claims["settings"]["weather"] = 1
-    path.write_text(json.dumps(claims))
+    path = newest_checkpoint(tmp_path / "checkpoints") / METADATA
+    metadata = json.loads(path.read_text())
+    metadata["settings"]["weather"] = 1
+    path.write_text(json.dumps(metadata))
     with pytest.raises(FileError, match=r"checkpoint.json: settings.weather must be absent"):
         read_config(["--run-dir", str(tmp_path), "--resume", "latest"])
-    assert open_checkpoint(path.parent).claims["settings"]["weather"] == 1
+    assert open_checkpoint(path.parent).metadata["settings"]["weather"] == 1
 
 
 def test_older_torchrl_supports_all_but_training(monkeypatch, tmp_path):

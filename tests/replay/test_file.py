@@ -127,12 +127,12 @@ def flip(path, at):
     path.write_bytes(data)
 
 
-def set_claim(**claims):
-    return lambda _, kept: kept.update(claims)
+def set_metadata(**metadata):
+    return lambda _, kept: kept.update(metadata)
 
 
 def set_tensor(name, value):
-    def change(tensors, claims):
+    def change(tensors, metadata):
         tensors.pop(name)
         if value is not None:
             tensors[name] = value
@@ -147,15 +147,15 @@ DAMAGE = {
     "one bit": (lambda path: flip(path, -100), "sha256 mismatch: expected .*, got"),
     "text": (lambda path: path.write_text("hello, this is no replay at all"), "truncated: header of"),
     "other schema": (
-        lambda path: rewrite(path, set_claim(schema="something")),
+        lambda path: rewrite(path, set_metadata(schema="something")),
         "schema must be 'echelon-replay', got 'something'",
     ),
-    "other version": (lambda path: rewrite(path, set_claim(version=99)), "version must be 1, got 99"),
-    "no battles": (lambda path: rewrite(path, set_claim(battles={})), r"battles must be a list of 1..1024, got {}"),
-    "claims cut": (lambda path: rewrite(path, set_claim(text="{")), "not valid JSON"),
-    "claims of another kind": (
-        lambda path: rewrite(path, set_claim(text="[]")),
-        r"claims must be an object, got \[\]",
+    "other version": (lambda path: rewrite(path, set_metadata(version=99)), "version must be 1, got 99"),
+    "no battles": (lambda path: rewrite(path, set_metadata(battles={})), r"battles must be a list of 1..1024, got {}"),
+    "metadata cut": (lambda path: rewrite(path, set_metadata(text="{")), "not valid JSON"),
+    "metadata of another kind": (
+        lambda path: rewrite(path, set_metadata(text="[]")),
+        r"metadata must be an object, got \[\]",
     ),
     "weights": (
         lambda path: path.write_bytes(safetensors.numpy.save({"w": np.zeros(3)})),
@@ -195,14 +195,14 @@ def test_damaged_file_raises_one_line(path, name):
 
 def test_metadata_is_hashed_too(path):
     """Edit a seed and a commander's name in the file by hand, without updating the hash."""
-    tensors, claims = taken_apart(path.read_bytes())
+    tensors, metadata = taken_apart(path.read_bytes())
     for change in ({"seed": 1}, {"red": "another name"}):
-        battles = [{**claims["battles"][0], **change}, *claims["battles"][1:]]
-        path.write_bytes(forged(tensors, claims, json.dumps({**claims, "battles": battles})))
+        battles = [{**metadata["battles"][0], **change}, *metadata["battles"][1:]]
+        path.write_bytes(forged(tensors, metadata, json.dumps({**metadata, "battles": battles})))
         with pytest.raises(FileError, match=r"claims_sha256 mismatch: expected '[0-9a-f]{64}', got [0-9a-f]{64}"):
             file.read(path)
-    without = {name: value for name, value in claims.items() if name != "claims_sha256"}
-    path.write_bytes(forged(tensors, claims, json.dumps(without)))
+    without = {name: value for name, value in metadata.items() if name != "claims_sha256"}
+    path.write_bytes(forged(tensors, metadata, json.dumps(without)))
     with pytest.raises(FileError, match=r"kept\.echelon\.claims_sha256 is missing"):
         file.read(path)
 

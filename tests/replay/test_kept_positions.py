@@ -67,9 +67,9 @@ CHANGES = [
 
 @pytest.mark.parametrize(("change", "said"), CHANGES, ids=[said for _, said in CHANGES])
 def test_invalid_file_raises_one_line(path, change, said):
-    tensors, claims = taken_apart(path.read_bytes())
-    change(claims["battles"][0], claims["replay"]["env"])
-    path.write_bytes(forged(tensors, claims))
+    tensors, metadata = taken_apart(path.read_bytes())
+    change(metadata["battles"][0], metadata["replay"]["env"])
+    path.write_bytes(forged(tensors, metadata))
     with pytest.raises(FileError, match=said) as caught:
         file.read(path)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 1000

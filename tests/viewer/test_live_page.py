@@ -19,7 +19,7 @@ pytestmark = [
 ]
 RUN = [
     *("pipelines/train.py", "--preset", "quick", "--device", "cpu", "--num-envs", "4", "--evaluation.battles", "2"),
-    *("--evaluation.final-battles", "2", "--evaluation.tiers", "easy", "--env.map-pool", "2", "--live"),
+    *("--evaluation.final-battles", "2", "--evaluation.tiers", "easy", "--env.map-pool", "2", "--dashboard"),
     *("--ppo.rollout-decisions", "16", "--ppo.chunk-decisions", "4", "--opponent", "heuristic:easy"),
     *("--total-agent-steps", "100000000"),
 ]
@@ -34,7 +34,7 @@ def chromium() -> Iterator[Browser]:
 def address_of(process: Program) -> str:
     """What the run prints."""
     said = Path(process._outputs[0].name)
-    while not (found := re.search(r"^live +(\S+)", said.read_text(), re.M)):
+    while not (found := re.search(r"^dashboard +(\S+)", said.read_text(), re.M)):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     return found[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -86,14 +87,7 @@ class Description:
 
 
 HEADINGS = ("column", "name", "range", "unit", "needs", "meaning")
-SECTIONS = {
-    "action": "Actions",
-    "observation": "Observations",
-    "reward": "Rewards",
-    "done": "Ends of battles",
-    "outcome": "Outcomes and statistics",
-}
-"""Heading of the leaves of each kind."""
+PAGE_HEADINGS = ("column", "name", "range, unit", "meaning")
 
 
 def print_tables(description: Description, console: Console) -> None:
@@ -109,21 +103,21 @@ def print_tables(description: Description, console: Console) -> None:
 
 
 def markdown(description: Description) -> Iterator[str]:
-    """The lines of the same tables in Markdown, under a heading for each kind; tensors of one row share a table."""
-    for kind, heading in SECTIONS.items():
+    """The lines of the page's tables in Markdown: actions and observations; tensors of one row share a table."""
+    for kind in ("action", "observation"):
         cells = {title: list(merged(rows(leaf))) for title, leaf in distinct(description) if leaf.kind == kind}
         single = [(f"`{title}`", *of[0][1:]) for title, of in cells.items() if len(of) == 1]
-        yield from (f"## {heading}", "") if cells else ()
+        yield from (f"## {kind.capitalize()}s", "")
         for title, of in cells.items():
-            yield from (f"### `{title}`", "", *table_lines(HEADINGS, of), "") if len(of) > 1 else ()
-        yield from (*table_lines(("entry", *HEADINGS[1:]), single), "") if single else ()
+            yield from (f"### `{title}`", "", *table_lines(PAGE_HEADINGS, of), "") if len(of) > 1 else ()
+        yield from (*table_lines(("entry", *PAGE_HEADINGS[1:]), single), "") if single else ()
 
 
 def table_lines(headings: Sequence[str], cells_of_rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown."""
-    yield from (f"| {' | '.join(headings)} |", "|" + "---|" * len(headings))
+    """The lines of a table in Markdown, without spaces around the cells."""
+    yield from (f"|{'|'.join(headings)}|", "|" + "-|" * len(headings))
     for cells in cells_of_rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        yield f"|{'|'.join(cell.replace('|', chr(92) + '|') for cell in cells)}|"
 
 
 def distinct(description: Description) -> list[tuple[str, Leaf]]:
@@ -133,7 +127,7 @@ def distinct(description: Description) -> list[tuple[str, Leaf]]:
         of_group = bool(leaf.key[1:]) and leaf.key[0] in description.groups
         name = leaf.key[1:] if of_group else leaf.key
         title = (
-            f"{'(group) ' if of_group else ''}{'.'.join(name)}  {layout_of(leaf)} {leaf.dtype.removeprefix('torch.')}"
+            f"{'(group) ' if of_group else ''}{'.'.join(name)} {layout_of(leaf)} {leaf.dtype.removeprefix('torch.')}"
         )
         identity = (of_group, name, leaf.columns, leaf.axes, leaf.dtype, leaf.shape[-1])
         titles.setdefault(identity, (title, leaf))
@@ -156,10 +150,23 @@ def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
 
 
 def merged(cells_of_columns: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Merge consecutive rows that differ in number and name only: `18..25` and all of their names."""
-    for same, group in itertools.groupby(cells_of_columns, key=lambda cells: cells[2:]):
+    """Yield the cells of the page, in the order of `PAGE_HEADINGS`. Consecutive columns that differ in number and name
+    only share a row."""
+    for (bounds, unit, needs, meaning), group in itertools.groupby(cells_of_columns, key=lambda cells: cells[2:]):
         numbers, names = zip(*(cells[:2] for cells in group), strict=True)
-        yield (numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}", ", ".join(names), *same)
+        number = numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
+        values = unit if unit in ("flag", "one-hot") else f"{bounds} ({unit})" if unit else bounds
+        yield number, shortened(names), values, "; ".join(filter(None, (meaning, needs and f"needs {needs}")))
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Join names, with a common start once: `hull.{scout, light}`, `message.{0..7}`."""
+    begin = re.match(r".*\.|.*_", names[0])
+    if len(names) == 1 or begin is None or not all(name.startswith(begin[0]) for name in names):
+        return ", ".join(names)
+    ends = [name.removeprefix(begin[0]) for name in names]
+    is_counted = ends == [str(i) for i in range(len(ends))]
+    return f"{begin[0]}{{{f'0..{len(ends) - 1}' if is_counted else ', '.join(ends)}}}"
 
 
 def range_of(column: Column) -> str:
@@ -172,18 +179,17 @@ def range_of(column: Column) -> str:
 
 PAGE = """# What a column means
 
-This page is generated: `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`. A test compares it with
-the code. `env.describe()` returns the same for any environment or view, flat observations included, as dataclasses
-(`to_json()` returns JSON values).
+`python -m echelon describe --env {env} --markdown > docs/COLUMNS.md` generates this page; a test compares both.
+`env.describe()` returns the same as dataclasses, for any environment or view.
 
-- Shapes are those of the preset `{env}`.
-- Consecutive columns with the same range, unit and meaning share a row.
-- *needs* lists fields of `FeaturesConfig`. If one of them is off, an observation or statistic is always 0, and an
-  action has no effect.
-- Rewards, done flags and outcomes are entries under `("next", ...)`.
-- Empty rows of contacts and comrades are 0. All observations of a dead mech are 0, except where the table says
-  otherwise.
-- `memory` belongs to the policy and is not listed.
+- Shapes are those of the preset `{env}`. `hull.{{scout, light}}` means `hull.scout` and `hull.light`. A flag or one-hot
+  column is 0 or 1.
+- "needs" names fields of `FeaturesConfig`. If one is off, an observation or statistic is always 0, and an action has no
+  effect.
+- `python -m echelon describe` also prints rewards, done flags, outcomes and statistics, which are entries under
+  `("next", ...)`.
+- Empty rows of contacts and comrades are 0. Observations of a dead mech are 0 unless stated otherwise.
+- The page leaves out `memory`, which belongs to the policy.
 """
 
 

@@ -10,7 +10,7 @@ from echelon.runtime.noise import Stream
 
 
 class LevelReplay(Callback):
-    """Draws the maps of new battles by `echelon.learn.levels.LevelScores`; used with `--curriculum.levels plr`.
+    """Draws the maps of new battles by `echelon.learn.levels.LevelScores`; used with `--curriculum.map-sampling plr`.
 
     The callback never copies data from the device. Each process scores its own battles, and checkpoints store the
     scores.
@@ -34,5 +34,5 @@ class LevelReplay(Callback):
         assert levels is not None
         seed = torch.tensor([config.seed + trainer.ranks.rank], device="cpu")
         offset = float(noise.uniform(seed, trainer.counters.iterations, Stream.LEVEL, 1))
-        shares = config.curriculum.levels_uniform, config.curriculum.levels_stale
+        shares = config.curriculum.map_sampling_uniform, config.curriculum.map_sampling_stale
         pool.assign_slots(levels.weights(pool.active, *shares), offset)

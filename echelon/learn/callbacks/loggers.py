@@ -178,10 +178,10 @@ class Profiler(Callback):
 
 
 def usual_callbacks(config: TrainConfig, callbacks: Sequence[Callback]) -> list[Callback]:
-    """Return `MetricsLogger`, `Checkpoints`, `ThreadChoice` and, with `--curriculum.levels plr`, `LevelReplay`, but no
-    class of which `callbacks` already contains an instance; and the `LoggerCallback` of `--logger`."""
+    """Return `MetricsLogger`, `Checkpoints`, `ThreadChoice` and, with `--curriculum.map-sampling plr`, `LevelReplay`,
+    but no class of which `callbacks` already contains an instance; and the `LoggerCallback` of `--logger`."""
     defaults: list[Callback] = [MetricsLogger(), Checkpoints(), ThreadChoice()]
-    defaults += [LevelReplay()] if config.curriculum.levels == "plr" else []
+    defaults += [LevelReplay()] if config.curriculum.map_sampling == "plr" else []
     used = [default for default in defaults if not any(isinstance(callback, type(default)) for callback in callbacks)]
     if config.logger == "csv":
         return used

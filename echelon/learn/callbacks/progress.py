@@ -52,8 +52,8 @@ class ProgressBar(Callback):
             self.console.print(f"resumes from {one_line(str(trainer.resumed_from))}", highlight=False)
             if trainer.finished:
                 self.console.print("the run is finished: continue with a higher --total-agent-steps or --max-minutes")
-        elif trainer.config.init:
-            self.console.print(f"starts with the weights of {one_line(trainer.config.init)}", highlight=False)
+        elif trainer.config.init_from:
+            self.console.print(f"starts with the weights of {one_line(trainer.config.init_from)}", highlight=False)
         if trainer.rehearsal_note:
             self.console.print(trainer.rehearsal_note, highlight=False)
         if trainer.resume_note:

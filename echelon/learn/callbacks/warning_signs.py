@@ -101,12 +101,17 @@ def _not_finite(recent: Rows) -> str:
 
 
 def _first_stage(recent: Rows, config: TrainConfig) -> str:
-    stage, rate, threshold = recent[-1].get("stage"), recent[-1].get("stage_win_rate"), config.curriculum.step_up
+    stage, rate, threshold = (
+        recent[-1].get("stage"),
+        recent[-1].get("stage_win_rate"),
+        config.curriculum.advance_at_win_rate,
+    )
     if len(stages_of(config)) == 1 or stage != 1 or rate is None or rate >= threshold:
         return ""
     return (
         f"still in the first stage ({rate:.0%} of its battles won, {threshold:.0%} required): try a larger "
-        "--total-agent-steps, a lower --curriculum.step-up or an easier first entry of --curriculum.opponents"
+        "--total-agent-steps, a lower --curriculum.advance-at-win-rate or an easier first entry of "
+        "--curriculum.opponents"
     )
 
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from echelon.learn.checkpoint.format import (
     ANCESTORS,
     CHANGES,
-    CLAIMS,
     LEARNER,
+    METADATA,
     POLICY,
     SAVED_AT,
     SCHEMA,
@@ -81,7 +81,7 @@ def save_checkpoint(
         if ranks.is_first:
             for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
                 hashes[name] = write_hashed(temporary / name, weight_bytes(tensors))
-            claims = {
+            metadata = {
                 **policy_metadata(policy, norm, env, {} if run is None else run.extra_rewards),
                 **{"counters": as_json(counters), "curriculum": as_json(curriculum or CurriculumState())},
                 **run_metadata(run, ranks),
@@ -89,7 +89,7 @@ def save_checkpoint(
                 **{PROVENANCE: merged.as_json(), ANCESTORS: list(ancestors)},
                 SAVED_AT: round(time.time(), 3),
             }
-            write_through(temporary / CLAIMS, json_bytes(claims))
+            write_through(temporary / METADATA, json_bytes(metadata))
     ranks.barrier()
 
 
@@ -111,7 +111,7 @@ def run_metadata(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
 def gather_provenance(provenance: Provenance, ranks: Ranks) -> Provenance:
     """Return the union of the provenance of all processes."""
     for text in ranks.gather_texts(json.dumps(provenance.as_json())):
-        provenance = provenance.union(provenance_from_json({PROVENANCE: json.loads(text)}, CLAIMS))
+        provenance = provenance.union(provenance_from_json({PROVENANCE: json.loads(text)}, METADATA))
     return provenance
 
 
@@ -142,13 +142,13 @@ def write_hashed(path: Path, data: bytes) -> str:
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """List the checkpoints in `folder`, sorted by name, without reading them. Unfinished ones have hidden names."""
-    return sorted(entry.parent for entry in folder.glob(f"[!.]*/{CLAIMS}"))
+    return sorted(entry.parent for entry in folder.glob(f"[!.]*/{METADATA}"))
 
 
 def find_checkpoint(path: str | Path) -> Path:
     """Return `path` if it is a checkpoint, else the newest checkpoint of that run folder."""
     path = Path(path)
-    is_run = (path / "checkpoints").is_dir() and not (path / CLAIMS).exists()
+    is_run = (path / "checkpoints").is_dir() and not (path / METADATA).exists()
     return newest_checkpoint(path / "checkpoints") if is_run else path
 
 
@@ -202,7 +202,7 @@ class CheckpointReport:
     """Result of checking a whole checkpoint."""
 
     path: str
-    claims: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     """Contents of `checkpoint.json`; empty if the file is invalid."""
     files: list[FileReport] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
@@ -222,17 +222,17 @@ def inspect_checkpoint(path: Path) -> CheckpointReport:
         path = find_checkpoint(path)
         checkpoint = open_checkpoint(path)
     except FileError as error:
-        return CheckpointReport(str(path), files=[FileReport(CLAIMS, problem=str(error))])
-    files = [inspect_file(checkpoint, name) for name in sorted(checkpoint.claims["files"])]
+        return CheckpointReport(str(path), files=[FileReport(METADATA, problem=str(error))])
+    files = [inspect_file(checkpoint, name) for name in sorted(checkpoint.metadata["files"])]
     return CheckpointReport(
-        str(path), checkpoint.claims, files, checkpoint.versions.as_json(), checkpoint.provenance.as_json()
+        str(path), checkpoint.metadata, files, checkpoint.versions.as_json(), checkpoint.provenance.as_json()
     )
 
 
 def inspect_file(checkpoint: Checkpoint, name: str) -> FileReport:
     path = checkpoint.path / name
     try:
-        tensors, _ = read_tensors(path, checkpoint.claims["files"][name], checkpoint.most_bytes(name))
+        tensors, _ = read_tensors(path, checkpoint.metadata["files"][name], checkpoint.most_bytes(name))
         for key, value in tensors.items():
             check_finite(name, key, value)
     except FileError as error:
@@ -242,16 +242,16 @@ def inspect_file(checkpoint: Checkpoint, name: str) -> FileReport:
 
 def format_report(report: CheckpointReport) -> list[str]:
     lines = [f"checkpoint  {report.path}"]
-    if report.claims:
-        claims, env, counters = report.claims, report.claims["env"], report.claims["counters"]
-        sizes, model, processes = claims["group_sizes"], claims["model"], claims["processes"]
+    if report.metadata:
+        metadata, env, counters = report.metadata, report.metadata["env"], report.metadata["counters"]
+        sizes, model, processes = metadata["group_sizes"], metadata["model"], metadata["processes"]
         lines += [
-            f"schema      {claims['schema']} version {claims['version']}",
+            f"schema      {metadata['schema']} version {metadata['version']}",
             f"trained     {', '.join(f'{value} {name}' for name, value in counters.items())}",
             f"rules       version {report.versions[RULES]}, map maker {report.versions[MAP_MAKER]}",
             f"battle      {sizes.get('blue')} against {sizes.get('red')}, world {env.get('world')}",
             f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
-            f"layout      {claims['layout_hash']}",
+            f"layout      {metadata['layout_hash']}",
             *provenance_lines(report.provenance),
             f"resumable   {f'running battles, processes: {processes}' if processes else 'without running battles'}",
         ]

@@ -1,6 +1,6 @@
 """Checkpoint format: weights as safetensors, everything else as JSON, verified before anything is built.
 
-A checkpoint is a folder. `checkpoint.json` holds metadata, called claims until verified, and the sha256 of every other
+A checkpoint is a folder. `checkpoint.json` holds the metadata and the sha256 of every other
 file. `policy.safetensors` holds the policy, `learner.safetensors` the optimiser. In a resumable run,
 `run_R.safetensors` holds the battles and other exact state of process R. Leagues and matches read only the policy.
 A checkpoint is written to a temporary folder and then renamed, so an existing folder is complete. Loading never
@@ -13,6 +13,7 @@ import functools
 import logging
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,10 +47,11 @@ from echelon.runtime.files import (
 )
 from echelon.runtime.json_checks import OBJECT, SHA256, Rule, check_schema, integer, listed, number, record, table, text
 from echelon.runtime.limits import Limits, Settings, check_text
+from echelon.runtime.renamed import RENAMED, renamed_settings
 from echelon.runtime.tensor_files import StateDict, check_tensors, read_tensors, unpack
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
-CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
+METADATA, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
 SAVED_AT = "saved_at"
 """Key in `checkpoint.json`: time of writing, Unix seconds. Files of other programs may lack it."""
 CHANGES = "changes"
@@ -124,79 +126,88 @@ class Checkpoint:
     """A checkpoint with a verified `checkpoint.json`. Tensors are read on demand."""
 
     path: Path
-    claims: dict[str, Any]
+    metadata: dict[str, Any]
+
+    @property
+    def claims(self) -> dict[str, Any]:
+        """Old name of `metadata`, valid until 2.0."""
+        warnings.warn(
+            "Checkpoint.claims is Checkpoint.metadata now; the old name works until 2.0", FutureWarning, stacklevel=2
+        )
+        return self.metadata
 
     @property
     def id(self) -> str:
         """sha256 of the weights."""
-        return str(self.claims["files"][POLICY])
+        return str(self.metadata["files"][POLICY])
 
     @property
     def counters(self) -> Counters:
-        return claimed(Counters, self.claims, "counters")
+        return from_metadata(Counters, self.metadata, "counters")
 
     @property
     def versions(self) -> Versions:
         """Versions of the rules and the map generator used in training."""
-        with as_file_error(CLAIMS):
-            return stored_versions(self.claims["env"], "env")
+        with as_file_error(METADATA):
+            return stored_versions(self.metadata["env"], "env")
 
     @property
     def env(self) -> EnvConfig:
         """Config of the training environment, under the current rules."""
-        with as_file_error(CLAIMS):
-            return env_under_current_rules(self.claims["env"])
+        with as_file_error(METADATA):
+            return env_under_current_rules(self.metadata["env"])
 
     @property
     def extra_rewards(self) -> dict[str, float]:
         """Weight of each custom reward term, keyed by name. No file contains the functions."""
-        reward = self.claims["env"].get("reward", {})
+        reward = self.metadata["env"].get("reward", {})
         extra = reward.get(EXTRA, {}) if isinstance(reward, dict) else {}
         is_valid = isinstance(extra, dict) and all(type(weight) in (int, float) for weight in extra.values())
-        expect(is_valid, f"{CLAIMS}: env.reward.{EXTRA}", "numbers keyed by name", extra)
+        expect(is_valid, f"{METADATA}: env.reward.{EXTRA}", "numbers keyed by name", extra)
         return dict(extra)
 
     @property
     def model(self) -> ModelConfig:
-        with as_file_error(CLAIMS):
-            return model_from_json(self.claims["model"])
+        with as_file_error(METADATA):
+            return model_from_json(self.metadata["model"])
 
     @functools.cached_property
     def specs(self) -> PolicySpecs:
         """Inputs and outputs of the policy: the columns used in training."""
-        comm_dim, written_by = self.claims["comm_dim"], str(self.claims.get("written_by"))
-        columns = stored_layout(f"{CLAIMS}: layout", self.claims["layout"], comm_dim, written_by)
+        comm_dim, written_by = self.metadata["comm_dim"], str(self.metadata.get("written_by"))
+        columns = stored_layout(f"{METADATA}: layout", self.metadata["layout"], comm_dim, written_by)
         return PolicySpecs(comm_dim, columns)
 
     @property
     def provenance(self) -> Provenance:
         """Training history of the weights."""
-        return provenance_from_json(self.claims, CLAIMS)
+        return provenance_from_json(self.metadata, METADATA)
 
     @property
     def changes(self) -> list[dict[str, Any]]:
         """Settings changed by resumes of the run, oldest first. Each entry has the first iteration with the new value
         (`since`), the dotted name (`setting`) and the old value (`before`)."""
-        return list(self.claims.get(CHANGES, []))
+        changes = self.metadata.get(CHANGES, [])
+        return [{**change, "setting": RENAMED.get(change["setting"], change["setting"])} for change in changes]
 
     @property
     def ancestors(self) -> tuple[str, ...]:
         """sha256 of the weights that these were trained from, oldest first; empty if the file lists none."""
-        return tuple(self.claims.get(ANCESTORS, ()))
+        return tuple(self.metadata.get(ANCESTORS, ()))
 
     @property
     def lineage(self) -> tuple[str, ...]:
         """`ancestors` and this checkpoint: the ancestors of weights trained from it."""
-        return descent(self.ancestors, str(self.claims["files"][POLICY]))
+        return descent(self.ancestors, str(self.metadata["files"][POLICY]))
 
     @property
     def curriculum(self) -> CurriculumState:
-        return claimed(CurriculumState, self.claims, "curriculum")
+        return from_metadata(CurriculumState, self.metadata, "curriculum")
 
     def policy_for(self, name: str, env: EnvConfig, device: torch.device) -> ActorCritic:
         """Build the policy for battles of `env`, in evaluation mode. Log a warning if it was trained under old
         rules."""
-        width = self.claims["comm_dim"]
+        width = self.metadata["comm_dim"]
         expect(width == env.comm_dim, f"{name}: comm_dim", f"{env.comm_dim} for this battle", width)
         warn_rules_version(name, self.versions.rules)
         return self.policy(device)
@@ -205,7 +216,7 @@ class Checkpoint:
         """Build the policy from the checkpoint alone, in evaluation mode."""
         meta_model = self.meta_model()
         memory = memory_shapes(meta_model)
-        expect(self.claims["memory"] == memory, f"{CLAIMS}: memory", f"{memory}", self.claims["memory"])
+        expect(self.metadata["memory"] == memory, f"{METADATA}: memory", f"{memory}", self.metadata["memory"])
         expected, stored = meta_model.state_dict(), self.tensors(POLICY)
         # Shipped policies may store their critic in half precision.
         tensors = {
@@ -219,8 +230,8 @@ class Checkpoint:
                 raise
             # The expected widths follow from the layout.
             widths = ", ".join(f"{self.specs.columns.width(name)} of {name}" for name in SELECTABLE)
-            writer = quoted(self.claims.get("written_by"))
-            raise FileError(f"{error}; {CLAIMS} lists columns: {widths}; written by Echelon {writer}") from None
+            writer = quoted(self.metadata.get("written_by"))
+            raise FileError(f"{error}; {METADATA} lists columns: {widths}; written by Echelon {writer}") from None
         policy = self.model.build(self.specs)
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
@@ -237,12 +248,12 @@ class Checkpoint:
             return MAX_HEADER_BYTES + weights
         if name == LEARNER:
             return MAX_HEADER_BYTES + ADAM * weights
-        return most_run_bytes(self.claims, self.env, weights)
+        return most_run_bytes(self.metadata, self.env, weights)
 
     @functools.cached_property
     def weight_bytes(self) -> int:
         """Bytes of the weights; if the model may not be built here, bytes of their file."""
-        if is_available(self.claims["model"]):
+        if is_available(self.metadata["model"]):
             return sum(value.nbytes for value in self.meta_model().state_dict().values())
         with open_file(self.path / POLICY, MAX_FILE_BYTES) as file:
             return os.fstat(file.fileno()).st_size
@@ -250,21 +261,21 @@ class Checkpoint:
     def parts(self, rank: int) -> dict[str, StateDict]:
         """Read the resume state of process `rank`, or of rank 0 if there were fewer processes. Empty if none was
         saved."""
-        processes = self.claims["processes"]
+        processes = self.metadata["processes"]
         if processes == 0:
             return {}
         name = run_file(rank if rank < processes else 0)
-        return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name)))
+        return unpack(name, *read_tensors(self.path / name, self.metadata["files"][name], self.most_bytes(name)))
 
     def value_norm(self) -> ValueNorm:
         norm = ValueNorm()
         for name, buffer in norm.named_buffers():
-            buffer.fill_(self.claims["value_norm"][name])
+            buffer.fill_(self.metadata["value_norm"][name])
         return norm
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """Read one safetensors file; verify header and hash."""
-        return read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name))[0]
+        return read_tensors(self.path / name, self.metadata["files"][name], self.most_bytes(name))[0]
 
 
 def descent(ancestors: tuple[str, ...], digest: str) -> tuple[str, ...]:
@@ -276,17 +287,20 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     """Read and verify `checkpoint.json` without building anything."""
     check_text("a checkpoint", str(path))
     path = Path(path)
-    if not os.path.lexists(path / CLAIMS):
-        raise FileError(f"{path}: expected a checkpoint folder with {CLAIMS}, found none")
-    claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
-    check_schema(CLAIMS, claims, SCHEMA, VERSION)
-    checkpoint = Checkpoint(path, {"env": None, **claims})
+    if not os.path.lexists(path / METADATA):
+        raise FileError(f"{path}: expected a checkpoint folder with {METADATA}, found none")
+    metadata = parse_json(METADATA, read_file(path / METADATA, MAX_HEADER_BYTES))
+    check_schema(METADATA, metadata, SCHEMA, VERSION)
+    checkpoint = Checkpoint(path, {"env": None, **metadata})
     _ = checkpoint.versions  # Check this first: files of other Echelon versions may differ in every other field.
-    CHECK(CLAIMS, claims)  # Validate before allocating from these values.
-    require_files(claims["files"], claims["processes"])
+    CHECK(METADATA, metadata)  # Validate before allocating from these values.
+    checkpoint.metadata["settings"] = renamed_settings(metadata["settings"])
+    require_files(metadata["files"], metadata["processes"])
     _ = checkpoint.provenance
     columns = checkpoint.specs.columns
-    expect(claims["layout_hash"] == columns.sha256, f"{CLAIMS}: layout_hash", columns.sha256, claims["layout_hash"])
+    expect(
+        metadata["layout_hash"] == columns.sha256, f"{METADATA}: layout_hash", columns.sha256, metadata["layout_hash"]
+    )
     return checkpoint
 
 
@@ -302,15 +316,15 @@ def require_files(files: dict[str, Any], processes: int) -> None:
     """Check that `files` lists exactly the files of a checkpoint, each with a sha256. This prevents path traversal."""
     expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
     for name in sorted(files.keys() ^ expected):
-        raise FileError(f"{CLAIMS}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
+        raise FileError(f"{METADATA}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
     for name, sha256 in files.items():
-        SHA256(f"{CLAIMS}: files.{name}", sha256)
+        SHA256(f"{METADATA}: files.{name}", sha256)
 
 
-def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
+def from_metadata(kind: Any, metadata: dict[str, Any], name: str) -> Any:
     """Parse a config dataclass from entry `name` of `checkpoint.json`."""
-    with as_file_error(CLAIMS):
-        return from_json(kind, claims[name], name)
+    with as_file_error(METADATA):
+        return from_json(kind, metadata[name], name)
 
 
 MAX_RUN_BYTES = 16 << 30
@@ -326,14 +340,14 @@ MECH_BYTES, MECH_PAIR_BYTES, COLUMN_BYTES = 16 << 10, 64, 64
 about four times the bytes actually written."""
 
 
-def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
+def most_run_bytes(metadata: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
     """Return the maximum bytes of one process's resume state: battles, frozen opponents, and callback state."""
-    memory = sum(map(math.prod, claims["memory"].values()))
+    memory = sum(map(math.prod, metadata["memory"].values()))
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
     terrain = COLUMN_BYTES * env.world.size_x * env.world.size_y
     battle = env.num_mechs * (mech + MECH_PAIR_BYTES * env.num_mechs) + terrain
     maps = 64 * sum((env.num_maps, *(position.weight for position in env.positions)))
-    kept, blocks, battles = (claims["settings"].get(name, 0) for name in ("past_kept", "past_blocks", "num_envs"))
+    kept, blocks, battles = (metadata["settings"].get(name, 0) for name in ("past_kept", "past_blocks", "num_envs"))
     policies = kept + POLICIES_A_BLOCK * (blocks + 1)
     total = MAX_HEADER_BYTES + OTHERS_BYTES + battles * battle + maps + policies * weights
     return int(min(total, MAX_RUN_BYTES))

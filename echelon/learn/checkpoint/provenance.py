@@ -117,15 +117,15 @@ CHECK = record(
 )
 
 
-def provenance_from_json(claims: Mapping[str, Any], name: str) -> Provenance:
+def provenance_from_json(metadata: Mapping[str, Any], name: str) -> Provenance:
     """Read the provenance from an untrusted `checkpoint.json`, the file `name`; unknown if there is none.
 
     Raises:
         FileError: an entry is invalid, duplicate or not in order.
     """
-    if PROVENANCE not in claims:
+    if PROVENANCE not in metadata:
         return UNKNOWN
-    values = claims[PROVENANCE]
+    values = metadata[PROVENANCE]
     CHECK(f"{name}: {PROVENANCE}", values)
     for kind, entries in values.items():
         if entries != sorted(set(entries)):

@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon.env.battle_states import MAX_TICK, index_limits
 from echelon.env.blocks import no_grad_outside_inference_mode
 from echelon.env.env import EchelonEnv
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, Checkpoint
+from echelon.learn.checkpoint.format import LEARNER, METADATA, Checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.levels import LevelScores
 from echelon.learn.models.actor_critic import ActorCritic
@@ -26,15 +26,15 @@ from echelon.runtime.tensor_files import StateDict, check_tensors
 from echelon.state import Maps, State, Terrain, initial_terrain, leaves_of, with_leaves
 from echelon.world.splits import seed_range
 
-OF_PROCESS = ("run_dir", "resume", "device", "threads", "profile", "live", "live_port")
+OF_PROCESS = ("run_dir", "resume", "device", "threads", "profile", "dashboard", "dashboard_port")
 """Settings of one process and machine, which are not part of the run."""
 
 
 def stored_config(start: Checkpoint) -> TrainConfig:
     """Return the config of the run that wrote a checkpoint; missing settings get their default."""
     hints = hints_of(TrainConfig)
-    with as_file_error(CLAIMS):
-        values = completed(TrainConfig, start.claims["settings"])
+    with as_file_error(METADATA):
+        values = completed(TrainConfig, start.metadata["settings"])
         for name, value in values.items():
             is_known = name in hints and name not in ("env", "model")
             require(is_known, f"settings.{name}", "absent: this version of Echelon has no such setting", value)
@@ -45,7 +45,7 @@ def stored_config(start: Checkpoint) -> TrainConfig:
 def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[Any, Any]]:
     """Return the settings that differ from the resumed checkpoint, by dotted name: JSON values there and here. Empty if
     the checkpoint does not belong to a run."""
-    if not start.claims["settings"]:
+    if not start.metadata["settings"]:
         return {}
     ignored = ("env", "model", *OF_PROCESS)
     before, now = (

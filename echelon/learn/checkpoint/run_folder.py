@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from echelon.learn.checkpoint.files import checkpoint_path, checkpoints_in, newest_checkpoint, prune_checkpoints
-from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, SAVED_AT, Checkpoint, open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.runtime.distributed import Ranks
@@ -44,9 +44,9 @@ def last_saved_at(folder: Path) -> float:
     for path in checkpoints_in(folder / "checkpoints"):
         # An invalid checkpoint is reported only when it is chosen.
         with contextlib.suppress(FileError, OSError):
-            claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
-            saved_at = claims.get(SAVED_AT) if isinstance(claims, dict) else None
-            times.append(saved_at if isinstance(saved_at, int | float) else (path / CLAIMS).stat().st_mtime)
+            metadata = parse_json(METADATA, read_file(path / METADATA, MAX_HEADER_BYTES))
+            saved_at = metadata.get(SAVED_AT) if isinstance(metadata, dict) else None
+            times.append(saved_at if isinstance(saved_at, int | float) else (path / METADATA).stat().st_mtime)
     return max(times)
 
 
@@ -73,7 +73,7 @@ def is_unlearnt(folder: Path) -> bool:
     except FileError:
         return False
     # A policy saved there by another program does not belong to a run.
-    return saved.counters.iterations == 0 and saved.claims["processes"] > 0 and not read_table(folder / "metrics.csv")
+    return saved.counters.iterations == 0 and saved.metadata["processes"] > 0 and not read_table(folder / "metrics.csv")
 
 
 def clear_unlearnt(folder: Path) -> None:
@@ -92,7 +92,7 @@ def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
     require(start is not None, name, "a folder without a run (or pass `start` to resume it)", str(folder))
     if start is not None:
         last, done = open_checkpoint(newest_checkpoint(folder / "checkpoints")), start.counters.iterations
-        is_end = last.counters.iterations < done or last.claims["files"] == start.claims["files"]
+        is_end = last.counters.iterations < done or last.metadata["files"] == start.metadata["files"]
         limit = f"a folder without checkpoints after iteration {done}, from which the run resumes"
         require(is_end, name, limit, str(last.path))
 
@@ -189,8 +189,13 @@ def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
         return None
     latest = config.resume == "latest"
     start = open_checkpoint(newest_checkpoint(folder / "checkpoints") if latest else config.resume)
-    initial = start.claims["settings"].get("init", "")
-    require(config.init == initial, "--init", f"{initial!r:.80}, the initial policy of the resumed run", config.init)
+    initial = start.metadata["settings"].get("init_from", "")
+    require(
+        config.init_from == initial,
+        "--init-from",
+        f"{initial!r:.80}, the initial policy of the resumed run",
+        config.init_from,
+    )
     if not latest:
         check_folder("--run-dir", folder, start)
     return start

@@ -70,6 +70,6 @@ def shipped_checkpoint(name: str) -> Checkpoint:
     policies = trained()
     require(name in policies, "a trained policy", f"one of {', '.join(policies)}", name)
     checkpoint = open_checkpoint(FOLDER / name)
-    expected, claimed = policies[name].sha256, checkpoint.claims["files"][POLICY]
-    expect(claimed == expected, f"trained:{name}: sha256", f"{expected}, as in {TABLE}", claimed)
+    expected, stored = policies[name].sha256, checkpoint.metadata["files"][POLICY]
+    expect(stored == expected, f"trained:{name}: sha256", f"{expected}, as in {TABLE}", stored)
     return checkpoint

@@ -101,7 +101,7 @@ def test_script_in_training_guide_equals_program(tmp_path, monkeypatch):
     own = [{k: v for k, v in row.items() if k != "lead"} for row in numbers(ours, "metrics.csv")]
     assert len(own) == 2 and own == numbers(theirs, "metrics.csv")
     assert numbers(ours, "evaluations.csv") == numbers(theirs, "evaluations.csv")
-    files = [open_checkpoint(newest_checkpoint(run / "checkpoints")).claims["files"] for run in (ours, theirs)]
+    files = [open_checkpoint(newest_checkpoint(run / "checkpoints")).metadata["files"] for run in (ours, theirs)]
     assert files[0] == files[1]
 
 

@@ -13,7 +13,7 @@ from tiny_runs import TINY
 
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.files import find_checkpoint, inspect_checkpoint, newest_checkpoint, save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint
+from echelon.learn.checkpoint.format import LEARNER, METADATA, POLICY, Counters, RunState, open_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
@@ -33,13 +33,13 @@ def saved(tmp_path: Path) -> Path:
 
 def edit(path: Path, **changes: object) -> None:
     """Change entries of `checkpoint.json`; None removes one."""
-    claims = json.loads((path / CLAIMS).read_text())
+    metadata = json.loads((path / METADATA).read_text())
     for name, value in changes.items():
         if value is None:
-            del claims[name]
+            del metadata[name]
         else:
-            claims[name] = value
-    (path / CLAIMS).write_text(json.dumps(claims))
+            metadata[name] = value
+    (path / METADATA).write_text(json.dumps(metadata))
 
 
 def replace_policy(path: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -48,7 +48,7 @@ def replace_policy(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
     data = safetensors.torch.save(tensors)
     (path / POLICY).write_bytes(data)
-    files = json.loads((path / CLAIMS).read_text())["files"]
+    files = json.loads((path / METADATA).read_text())["files"]
     edit(path, files={**files, POLICY: hashlib.sha256(data).hexdigest()})
 
 
@@ -69,7 +69,7 @@ def test_saved_checkpoint_loads(saved):
     norm.update(torch.tensor([1.0, 4.0]))
     assert loaded.value_norm().moments() == norm.moments()
     assert loaded.tensors(LEARNER)["x"].tolist() == [0, 1, 2]
-    assert loaded.claims["env"] == json.loads(json.dumps(EnvConfig.small().signature()))
+    assert loaded.metadata["env"] == json.loads(json.dumps(EnvConfig.small().signature()))
 
 
 def test_checkpoint_stores_names_and_weights_of_custom_terms(saved):
@@ -78,7 +78,7 @@ def test_checkpoint_stores_names_and_weights_of_custom_terms(saved):
     run = RunState({}, {}, extra_rewards={"cool": 0.1})
     policy = TINY.build(PolicySpecs(8))
     save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(1, 1, 1.0), {}, run=run)
-    env = json.loads((path / CLAIMS).read_text())["env"]
+    env = json.loads((path / METADATA).read_text())["env"]
     assert open_checkpoint(path).extra_rewards == env["reward"]["extra"] == {"cool": 0.1}
     assert open_checkpoint(path).env == EnvConfig.small()
     for extra in (["cool"], {"cool": "1"}, {"cool": True}, 3):
@@ -98,7 +98,7 @@ def test_loading_builds_no_environment(saved, monkeypatch):
 
 def test_saving_leaves_nothing_but_the_checkpoint(saved):
     assert sorted(p.name for p in saved.parent.iterdir()) == ["one"]
-    assert sorted(p.name for p in saved.iterdir()) == [CLAIMS, LEARNER, POLICY]
+    assert sorted(p.name for p in saved.iterdir()) == [METADATA, LEARNER, POLICY]
 
 
 def test_newest_checkpoint_is_chosen_by_iterations(saved):
@@ -121,10 +121,10 @@ def symlink(path: Path) -> None:
 
 def truncate(path: Path) -> None:
     os.truncate(path / POLICY, 4)
-    claims = json.loads((path / CLAIMS).read_text())["files"]
+    metadata = json.loads((path / METADATA).read_text())["files"]
     import hashlib
 
-    edit(path, files={**claims, POLICY: hashlib.sha256((path / POLICY).read_bytes()).hexdigest()})
+    edit(path, files={**metadata, POLICY: hashlib.sha256((path / POLICY).read_bytes()).hexdigest()})
 
 
 def long_header(path: Path) -> None:
@@ -132,7 +132,7 @@ def long_header(path: Path) -> None:
 
     data = struct.pack("<Q", (1 << 20) + 1) + b" " * ((1 << 20) + 1)
     (path / POLICY).write_bytes(data)
-    files = json.loads((path / CLAIMS).read_text())["files"]
+    files = json.loads((path / METADATA).read_text())["files"]
     edit(path, files={**files, POLICY: hashlib.sha256(data).hexdigest()})
 
 
@@ -159,8 +159,8 @@ def extra_tensor(path: Path) -> None:
 
 
 def duplicate_key(path: Path) -> None:
-    text = (path / CLAIMS).read_text()
-    (path / CLAIMS).write_text(text.replace('"version"', '"schema": "echelon-checkpoint", "version"', 1))
+    text = (path / METADATA).read_text()
+    (path / METADATA).write_text(text.replace('"version"', '"schema": "echelon-checkpoint", "version"', 1))
 
 
 def pipe(path: Path) -> None:
@@ -169,12 +169,12 @@ def pipe(path: Path) -> None:
 
 
 def a_folder(path: Path) -> None:
-    (path / CLAIMS).unlink()
-    (path / CLAIMS).mkdir()
+    (path / METADATA).unlink()
+    (path / METADATA).mkdir()
 
 
 def many_keys(path: Path) -> None:
-    (path / CLAIMS).write_text(json.dumps({f"k{i}": i for i in range(60_000)}))
+    (path / METADATA).write_text(json.dumps({f"k{i}": i for i in range(60_000)}))
 
 
 BAD = {
@@ -187,19 +187,19 @@ BAD = {
     "extra tensor": (extra_tensor, r"unexpected tensor canary of shape \(2,\)"),
     "symlink": (symlink, "policy.safetensors: cannot be read"),
     "no weights": (lambda p: (p / POLICY).unlink(), "policy.safetensors: cannot be read: No such file"),
-    "no claims": (lambda p: (p / CLAIMS).unlink(), "expected a checkpoint folder with checkpoint.json"),
-    "not JSON": (lambda p: (p / CLAIMS).write_text("{"), "checkpoint.json: not valid JSON"),
-    "a list": (lambda p: (p / CLAIMS).write_text("[]"), "checkpoint.json: claims must be an object"),
-    "nested": (lambda p: (p / CLAIMS).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),
+    "no metadata": (lambda p: (p / METADATA).unlink(), "expected a checkpoint folder with checkpoint.json"),
+    "not JSON": (lambda p: (p / METADATA).write_text("{"), "checkpoint.json: not valid JSON"),
+    "a list": (lambda p: (p / METADATA).write_text("[]"), "checkpoint.json: metadata must be an object"),
+    "nested": (lambda p: (p / METADATA).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),
     "duplicate key": (duplicate_key, "checkpoint.json: duplicate key 'schema'"),
     "a pipe": (pipe, "policy.safetensors: expected a regular file"),
     "a folder": (a_folder, "checkpoint.json: expected a regular file"),
     "many keys": (many_keys, "checkpoint.json: schema must be 'echelon-checkpoint', got None"),
-    "infinite": (lambda p: (p / CLAIMS).write_text('{"a": 1e999}'), "expected finite numbers, got 1e999"),
-    "long number": (lambda p: (p / CLAIMS).write_text("9" * 5000), "checkpoint.json: expected integers of 64 bits"),
+    "infinite": (lambda p: (p / METADATA).write_text('{"a": 1e999}'), "expected finite numbers, got 1e999"),
+    "long number": (lambda p: (p / METADATA).write_text("9" * 5000), "checkpoint.json: expected integers of 64 bits"),
     "memory": (lambda p: edit(p, memory={"h": [1]}), "memory must be "),
     "huge model": (
-        lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": 10**9}),
+        lambda p: edit(p, model={**json.loads((p / METADATA).read_text())["model"], "hidden": 10**9}),
         r"LSTMConfig.hidden must be 1..8192, got 1000000000",
     ),
     "version 99": (
@@ -212,7 +212,7 @@ BAD = {
     "layout": (lambda p: edit(p, layout_hash="0" * 64), "layout_hash must be "),
     "model field": (lambda p: edit(p, model={"kind": "lstm", "depth": 2}), "model.depth must be absent: this version"),
     "model type": (
-        lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": "16"}),
+        lambda p: edit(p, model={**json.loads((p / METADATA).read_text())["model"], "hidden": "16"}),
         "model.hidden must be a int, got '16'",
     ),
 }

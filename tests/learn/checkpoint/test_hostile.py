@@ -16,7 +16,7 @@ from apart import apart
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import inspect_checkpoint, save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint, run_file
+from echelon.learn.checkpoint.format import LEARNER, METADATA, POLICY, Counters, RunState, open_checkpoint, run_file
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -41,12 +41,12 @@ class Bomb:
 
 
 def claims_of(path: Path) -> dict:
-    return json.loads((path / CLAIMS).read_text())
+    return json.loads((path / METADATA).read_text())
 
 
 def claim(path: Path, **changes: object) -> None:
     """Change entries of `checkpoint.json`."""
-    (path / CLAIMS).write_text(json.dumps({**claims_of(path), **changes}))
+    (path / METADATA).write_text(json.dumps({**claims_of(path), **changes}))
 
 
 def put(path: Path, data: bytes, name: str = POLICY) -> None:
@@ -92,8 +92,8 @@ def zipped(path: Path) -> bytes:
 
 
 def twice(path: Path) -> None:
-    text = (path / CLAIMS).read_text()
-    (path / CLAIMS).write_text(text.replace('"comm_dim"', '"comm_dim": 8, "comm_dim"', 1))
+    text = (path / METADATA).read_text()
+    (path / METADATA).write_text(text.replace('"comm_dim"', '"comm_dim": 8, "comm_dim"', 1))
 
 
 def renamed(path: Path, name: str) -> None:
@@ -105,14 +105,17 @@ def renamed(path: Path, name: str) -> None:
 TRUNCATED = "policy.safetensors: truncated: header of"
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "pickle bomb": (lambda p: put(p, pickle.dumps(Bomb(p.parent / "canary"))), TRUNCATED),
-    "pickled claims": (lambda p: (p / CLAIMS).write_bytes(pickle.dumps(Bomb(p.parent / "canary"))), "not valid JSON"),
+    "pickled metadata": (
+        lambda p: (p / METADATA).write_bytes(pickle.dumps(Bomb(p.parent / "canary"))),
+        "not valid JSON",
+    ),
     "TorchScript archive": (lambda p: put(p, zipped(p)), TRUNCATED),
     "truncated to 4 bytes": (lambda p: put(p, b"\0\0\0\0"), TRUNCATED),
     "half": (lambda p: put(p, (p / POLICY).read_bytes()[:-1000]), r"tensors must fill \d+ bytes, got \d+"),
     "empty": (lambda p: put(p, b""), "truncated: header of 0 bytes in a file of 0"),
-    "empty claims": (lambda p: (p / CLAIMS).write_bytes(b""), "checkpoint.json: not valid JSON"),
-    "long claims": (
-        lambda p: (p / CLAIMS).write_bytes(b" " * (2 << 20)),
+    "empty metadata": (lambda p: (p / METADATA).write_bytes(b""), "checkpoint.json: not valid JSON"),
+    "long metadata": (
+        lambda p: (p / METADATA).write_bytes(b" " * (2 << 20)),
         "expected at most 1048576 bytes, got 2097152",
     ),
     "header of 100 MB": (
@@ -124,7 +127,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda p: put(p, header('{"a": {}, "a": {}}')),
         "policy.safetensors: duplicate key 'a'",
     ),
-    "duplicate key in the claims": (twice, "checkpoint.json: duplicate key 'comm_dim'"),
+    "duplicate key in the metadata": (twice, "checkpoint.json: duplicate key 'comm_dim'"),
     "200,000 empty tensors": (lambda p: put(p, header(listed(200_000))), r"expected at most \d+ bytes, got \d+"),
     "5,000 empty tensors": (lambda p: put(p, header(listed(5_000))), "header must list at most 4096 tensors"),
     "64 GiB that are not there": (lambda p: sparse(p, 64 * GIB), r"expected at most \d+ bytes, got 68719476736"),
@@ -149,9 +152,12 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         "tensor a.data_offsets must be a list of 2, got",
     ),
     "nesting bomb in a header": (lambda p: put(p, header("[" * 100_000)), "policy.safetensors: not valid JSON"),
-    "nesting bomb in the claims": (lambda p: (p / CLAIMS).write_text('{"a":' * 100_000), "checkpoint.json: not valid"),
+    "nesting bomb in the metadata": (
+        lambda p: (p / METADATA).write_text('{"a":' * 100_000),
+        "checkpoint.json: not valid",
+    ),
     "symlink": (lambda p: linked(p, POLICY), "policy.safetensors: cannot be read: Too many levels of symbolic links"),
-    "symlinked claims": (lambda p: linked(p, CLAIMS), "checkpoint.json: cannot be read"),
+    "symlinked metadata": (lambda p: linked(p, METADATA), "checkpoint.json: cannot be read"),
     "a name with ..": (lambda p: renamed(p, "../../etc/shadow"), r"files\['../../etc/shadow'\] must be absent"),
     "an absolute name": (lambda p: renamed(p, "/etc/shadow"), r"files\['/etc/shadow'\] must be absent"),
     "no hash": (lambda p: claim(p, files={**claims_of(p)["files"], POLICY: 7}), "policy.safetensors must be a sha256"),

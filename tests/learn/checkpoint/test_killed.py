@@ -9,7 +9,7 @@ import pytest
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, run_file
+from echelon.learn.checkpoint.format import LEARNER, METADATA, POLICY, Counters, RunState, run_file
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
@@ -53,7 +53,7 @@ def test_files_are_synced_before_folder_is_renamed(tmp_path, monkeypatch):
         RunState({}, {}),
     )
     draft = ".one.draft"
-    assert order == [run_file(0), POLICY, LEARNER, CLAIMS, draft, f"{draft} -> one", "shelf"]
+    assert order == [run_file(0), POLICY, LEARNER, METADATA, draft, f"{draft} -> one", "shelf"]
 
 
 def test_prune_keeps_latest_and_best(tmp_path):

@@ -13,7 +13,7 @@ from tiny_runs import TINY, tiny_run
 import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.learn.checkpoint.files import gather_provenance, newest_checkpoint, save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, POLICY, Counters, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, POLICY, Counters, open_checkpoint
 from echelon.learn.checkpoint.provenance import (
     ENTRIES,
     MOST,
@@ -91,7 +91,7 @@ def test_opponents_with_weights_are_stored_by_hash(tmp_path):
     named = tiny_run(opponent=str(rival.path))
     trainer = Trainer(named, tmp_path / "named", opponent_of=lambda *_: rival.policy())
     trainer.train(1)
-    assert trainer.provenance.opponents == (rival.claims["files"][POLICY],)
+    assert trainer.provenance.opponents == (rival.metadata["files"][POLICY],)
     pool = past_pool()
     shares = tiny_run(opponent="past", past_blocks=1, num_envs=4)
     trainer = Trainer(shares, tmp_path / "past", opponent_pool=pool)
@@ -112,8 +112,8 @@ def test_commander_with_unprintable_name_is_stored(tmp_path):
 def test_parent_without_provenance_makes_children_unknown(tmp_path):
     Trainer(tiny_run(total_agent_steps=10**6), tmp_path / "run").train(1)
     start = newest(tmp_path / "run")
-    claims = {name: value for name, value in start.claims.items() if name != PROVENANCE}
-    (start.path / CLAIMS).write_text(json.dumps(claims))
+    metadata = {name: value for name, value in start.metadata.items() if name != PROVENANCE}
+    (start.path / METADATA).write_text(json.dumps(metadata))
     start = open_checkpoint(start.path)
     assert start.provenance == UNKNOWN
     child = Trainer(tiny_run(total_agent_steps=10**6), tmp_path / "child", start)
@@ -196,7 +196,7 @@ def test_union_drops_entries_only_if_marked_unknown(ours, theirs):
     for name in {*ours, *theirs}:
         assert both.exposure("opponents", name) == ("met" if name in both.opponents else "unknown")
     assert ("opponents" in both.unknown) == (len({*ours, *theirs}) > MOST)
-    assert provenance_from_json({PROVENANCE: json.loads(json.dumps(both.as_json()))}, CLAIMS) == both
+    assert provenance_from_json({PROVENANCE: json.loads(json.dumps(both.as_json()))}, METADATA) == both
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_union_drops_entries_only_if_marked_unknown(ours, theirs):
 )
 def test_invalid_provenance_raises_one_line(tmp_path, change, says):
     found = saved(tmp_path / "one")
-    values = None if change is None else {**found.claims[PROVENANCE], **change}
-    (found.path / CLAIMS).write_text(json.dumps({**found.claims, PROVENANCE: values}))
+    values = None if change is None else {**found.metadata[PROVENANCE], **change}
+    (found.path / METADATA).write_text(json.dumps({**found.metadata, PROVENANCE: values}))
     with pytest.raises(FileError, match=says) as error:
         open_checkpoint(found.path)
     assert "\n" not in str(error.value)
@@ -236,6 +236,6 @@ def test_provenance_of_all_processes_is_written():
 def test_weight_hash_equals_hash_of_file(tmp_path):
     found = saved(tmp_path / "one")
     weights = found.policy().state_dict()
-    assert weight_hash(weights) == found.claims["files"][POLICY]
+    assert weight_hash(weights) == found.metadata["files"][POLICY]
     weights[next(iter(weights))] = torch.zeros(1)
-    assert weight_hash(weights) != found.claims["files"][POLICY]
+    assert weight_hash(weights) != found.metadata["files"][POLICY]

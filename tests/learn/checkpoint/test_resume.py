@@ -15,7 +15,7 @@ from tiny_runs import everything, short_battles, tiny_run
 from echelon.env.env import EchelonEnv
 from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.resume import apply_terrain_diff, terrain_diff
 from echelon.learn.config import CurriculumConfig, TrainConfig
 from echelon.learn.curriculum import CurriculumState
@@ -41,7 +41,7 @@ def rich_run() -> TrainConfig:
         curriculum=stages,
         num_envs=8,
         self_share=0.25,
-        past_share=0.5,
+        snapshot_opponent_share=0.5,
         past_blocks=2,
         past_every=1,
         past_kept=2,
@@ -112,7 +112,7 @@ def test_run_resumes_from_initial_checkpoint(tmp_path, unbroken):
 @pytest.mark.requirement("R7")
 def test_changed_battles_start_anew_with_note(tmp_path, stopped):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
-    other = dataclasses.replace(rich_run(), past_share=0.0)
+    other = dataclasses.replace(rich_run(), snapshot_opponent_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
     assert second.resume_note.startswith("battles start anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
     assert list(second.past.snapshots) == ["iteration 2", "iteration 3"], "snapshots are restored anyway"
@@ -129,8 +129,8 @@ def test_resume_under_other_rules_raises(tmp_path, monkeypatch):
             Trainer(rich_run(), tmp_path / "other", start)
         says = f"--resume: rules_version must be {NEXT} to continue a run, got {OURS}: evaluate it unchanged"
         assert str(error.value) == f"{says} (arena.py play), or train a new run"
-    newer = {**start.claims, "env": {**start.claims["env"], "rules_version": NEXT}}
-    (start.path / CLAIMS).write_text(json.dumps(newer))
+    newer = {**start.metadata, "env": {**start.metadata["env"], "rules_version": NEXT}}
+    (start.path / METADATA).write_text(json.dumps(newer))
     with pytest.raises(FileError) as error:
         open_checkpoint(start.path)
     assert (
@@ -142,10 +142,10 @@ def test_resume_under_other_rules_raises(tmp_path, monkeypatch):
 def test_battles_start_anew_for_other_map_maker(tmp_path):
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    env, battles = start.claims["env"], start.claims["battles"]
+    env, battles = start.metadata["env"], start.metadata["battles"]
     maker = env["map_maker"]
     earlier = {"env": {**env, "map_maker": maker - 1}, "battles": {**battles, "map_maker": maker - 1}}
-    second = Trainer(rich_run(), tmp_path / "other", dataclasses.replace(start, claims={**start.claims, **earlier}))
+    second = Trainer(rich_run(), tmp_path / "other", dataclasses.replace(start, metadata={**start.metadata, **earlier}))
     says = f"battles start anew: battles.map_maker is {maker} here and {maker - 1} there, in the checkpoint"
     assert second.resume_note == says
 
@@ -232,7 +232,7 @@ def newest(trainer: Trainer) -> Checkpoint:
 def test_settings_that_a_resume_changes_are_listed_with_their_iteration(tmp_path):
     first = Trainer(tiny_run(seed=3, past_every=7), tmp_path / "first")
     first.train(1)
-    assert first.changes == [] and "changes" not in newest(first).claims
+    assert first.changes == [] and "changes" not in newest(first).metadata
     second = Trainer(tiny_run(seed=0, past_every=7, device="auto", threads=1), tmp_path / "second", newest(first))
     assert second.changed == {"seed": (3, 0)}
     second.train(1)

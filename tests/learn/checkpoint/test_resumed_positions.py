@@ -53,7 +53,7 @@ def test_invalid_positions_in_checkpoint_raise(tmp_path):
         ({"positions": "x"}, r"env.positions must be a list"),
         ({"blue": ["scout"]}, r"blue of EnvConfig.positions\[0\] must be the scout of the battle"),
     ):
-        claims = {**found.claims, "env": {**found.claims["env"], **change}}
+        metadata = {**found.metadata, "env": {**found.metadata["env"], **change}}
         with pytest.raises((FileError, ConfigError), match=said) as caught:
-            _ = dataclasses.replace(found, claims=claims).env
+            _ = dataclasses.replace(found, metadata=metadata).env
         assert "\n" not in str(caught.value)

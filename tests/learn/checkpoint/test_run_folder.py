@@ -13,7 +13,7 @@ from tiny_runs import TINY, tiny_run
 
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint, save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Counters, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, SAVED_AT, Counters, open_checkpoint
 from echelon.learn.checkpoint.run_folder import LOCK, choose_folder, lock_run_folder, opened_run, resolve_resume
 from echelon.learn.metrics import read_table
 from echelon.learn.models.registry import PolicySpecs
@@ -40,9 +40,9 @@ def test_latest_run_has_newest_stored_time(run, tmp_path):
         copy = tmp_path / name
         shutil.copytree(run, copy)
         for path in (copy / "checkpoints").iterdir():
-            claims = json.loads((path / CLAIMS).read_text())
-            assert abs(claims[SAVED_AT] - (run / "checkpoints" / path.name / CLAIMS).stat().st_mtime) < 60
-            (path / CLAIMS).write_text(json.dumps({**claims, SAVED_AT: saved_at}))
+            metadata = json.loads((path / METADATA).read_text())
+            assert abs(metadata[SAVED_AT] - (run / "checkpoints" / path.name / METADATA).stat().st_mtime) < 60
+            (path / METADATA).write_text(json.dumps({**metadata, SAVED_AT: saved_at}))
     (tmp_path / names[0] / "note.txt").write_text("the best one so far")
     os.utime(tmp_path / names[2])
     (tmp_path / "20260104-120000" / "checkpoints").mkdir(parents=True)
@@ -50,10 +50,10 @@ def test_latest_run_has_newest_stored_time(run, tmp_path):
     # Files of earlier versions and invalid files contain no time.
     for name in names[1:]:
         for path in (tmp_path / name / "checkpoints").iterdir():
-            claims = json.loads((path / CLAIMS).read_text())
-            claims.pop(SAVED_AT)
-            (path / CLAIMS).write_text(json.dumps(claims) if name == names[1] else "{")
-            os.utime(path / CLAIMS, (250.0, 250.0))
+            metadata = json.loads((path / METADATA).read_text())
+            metadata.pop(SAVED_AT)
+            (path / METADATA).write_text(json.dumps(metadata) if name == names[1] else "{")
+            os.utime(path / METADATA, (250.0, 250.0))
     assert choose_folder(config) == tmp_path / names[1]
 
 
@@ -112,7 +112,7 @@ def test_unlearnt_folder_accepts_new_run(unlearnt, tmp_path):
     assert names_in(unlearnt) == ["iteration_000000"] and not (unlearnt / LOCK).exists()
     Trainer(tiny_run(seed=7), unlearnt).train(1)
     Trainer(tiny_run(seed=7), tmp_path / "fresh").train(1)
-    same = [open_checkpoint(checkpoint_path(folder, 1)).claims["files"] for folder in (unlearnt, tmp_path / "fresh")]
+    same = [open_checkpoint(checkpoint_path(folder, 1)).metadata["files"] for folder in (unlearnt, tmp_path / "fresh")]
     assert same[0] == same[1] and names_in(unlearnt) == ["iteration_000000", "iteration_000001"]
 
 
@@ -132,7 +132,7 @@ def test_other_folders_are_not_replaced(unlearnt, run, kept):
     elif kept == "a later one":
         shutil.copytree(checkpoint_path(run, 1), checkpoint_path(unlearnt, 1))
     elif kept == "a damaged one":
-        (first / CLAIMS).write_text("{")
+        (first / METADATA).write_text("{")
     else:
         shutil.rmtree(first)
         save_checkpoint(first, TINY.build(PolicySpecs(8)), ValueNorm(), tiny_run().env, Counters(), {})

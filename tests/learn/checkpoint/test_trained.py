@@ -18,7 +18,7 @@ from echelon.env.tasks.task import TIERS, tasks
 from echelon.league.store import Store
 from echelon.learn.checkpoint import shipped
 from echelon.learn.checkpoint.files import inspect_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY
+from echelon.learn.checkpoint.format import LEARNER, METADATA, POLICY
 from echelon.learn.checkpoint.provenance import weight_bytes
 from echelon.learn.checkpoint.shipped import FOLDER, MOST_BYTES, TABLE, shipped_checkpoint, trained
 from echelon.learn.models.actor_critic import ActorCritic
@@ -42,7 +42,7 @@ def test_table_matches_checkpoints(name):
     assert (row.agent_steps, row.rules_version) == (found.counters.agent_steps, found.versions.rules)
     assert row.name == name and row.about and row.command and row.commit
     assert row.win_rates.keys() == set(tasks()[row.task].protocol.opponents) and row.battles >= 2
-    assert found.tensors(LEARNER) == {} and found.claims["settings"] == {} and found.claims["processes"] == 0
+    assert found.tensors(LEARNER) == {} and found.metadata["settings"] == {} and found.metadata["processes"] == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,9 +117,9 @@ def test_weights_that_differ_from_table_raise(copied):
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     with pytest.raises(FileError, match=r"^policy.safetensors: sha256 mismatch: expected .*$"):
         load_policy(name)
-    claims = json.loads((copied / NAMES[0] / CLAIMS).read_text())
-    claims["files"][POLICY] = "0" * 64
-    (copied / NAMES[0] / CLAIMS).write_text(json.dumps(claims))
+    metadata = json.loads((copied / NAMES[0] / METADATA).read_text())
+    metadata["files"][POLICY] = "0" * 64
+    (copied / NAMES[0] / METADATA).write_text(json.dumps(metadata))
     with pytest.raises(FileError, match=rf"^{name}: sha256 must be [0-9a-f]+, as in trained.json, got '0+'$"):
         resolve(name)
 

@@ -13,7 +13,7 @@ from echelon.agents.seating import RunnerMaker
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, POLICY, Counters, open_checkpoint
+from echelon.learn.checkpoint.format import METADATA, POLICY, Counters, open_checkpoint
 from echelon.learn.checkpoint.shipped import FOLDER, trained
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.policy_layout import PolicyLayout
@@ -155,7 +155,7 @@ def test_layout_is_saved_with_the_policy(tmp_path):
 def test_training_resumes_with_earlier_layout(tmp_path):
     policy = TINY.build(PolicySpecs(8, earlier()))
     save_checkpoint(tmp_path / "one", policy, ValueNorm(), EnvConfig.small(), Counters(), {})
-    run = tiny_run(init="one", total_agent_steps=10**6)
+    run = tiny_run(init_from="one", total_agent_steps=10**6)
     trainer = Trainer(run, tmp_path / "run", init=open_checkpoint(tmp_path / "one"))
     trainer.train(1)
     trained = open_checkpoint(newest_checkpoint(tmp_path / "run" / "checkpoints"))
@@ -213,12 +213,12 @@ def test_invalid_layout_names_column_and_version(name, tmp_path):
     stored, message = BAD[name]
     path = tmp_path / "one"
     save_checkpoint(path, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(), {})
-    claims = json.loads((path / CLAIMS).read_text())
-    claims |= {"layout": stored, "written_by": "9.8.7"}
-    (path / CLAIMS).write_text(json.dumps(claims))
+    metadata = json.loads((path / METADATA).read_text())
+    metadata |= {"layout": stored, "written_by": "9.8.7"}
+    (path / METADATA).write_text(json.dumps(metadata))
     with pytest.raises(FileError, match=message) as told:
         open_checkpoint(path)
-    assert "\n" not in str(told.value) and str(told.value).startswith(CLAIMS)
+    assert "\n" not in str(told.value) and str(told.value).startswith(METADATA)
     assert "9.8.7" in str(told.value) or "must be" in message
 
 
@@ -227,11 +227,11 @@ def test_weights_that_contradict_layout_raise(tmp_path):
     path = tmp_path / "one"
     save_checkpoint(path, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(), {})
     stored = PolicyLayout.of(without("ego", "jam"))
-    claims = json.loads((path / CLAIMS).read_text())
-    claims |= {"layout": stored.as_json(), "layout_hash": stored.sha256}
-    (path / CLAIMS).write_text(json.dumps(claims))
+    metadata = json.loads((path / METADATA).read_text())
+    metadata |= {"layout": stored.as_json(), "layout_hash": stored.sha256}
+    (path / METADATA).write_text(json.dumps(metadata))
     width = PolicyLayout.current(8).width("ego")
     with pytest.raises(
-        FileError, match=rf"{POLICY}.*encoder.body.*{CLAIMS} lists columns: .*{width - 1} of ego; written"
+        FileError, match=rf"{POLICY}.*encoder.body.*{METADATA} lists columns: .*{width - 1} of ego; written"
     ):
         open_checkpoint(path).policy()
