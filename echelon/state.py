@@ -245,7 +245,8 @@ def initial_state(
         config: configuration of the battles.
         terrain: initial terrain; by default that of the maps.
     """
-    batch_size, whole = seed.shape, dict[str, Tensor]()
+    batch_size = seed.shape
+    whole: dict[str, Tensor] = {}
     parts: dict[str, dict[str, Tensor]] = {"mechs": {}, "shots": {}, "clouds": {}, "tally": {}}
     for name, leaf in initial_leaves(seed, map_id, maps, roster, config).items():
         part, _, field_name = name.rpartition(".")
@@ -315,7 +316,7 @@ def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfi
         return torch.zeros((batch, mechs, *shape), dtype=dtype, device=device)
 
     hp = maps.spawn_hp[map_id]
-    return dict[str, Tensor](
+    return dict(
         pos=maps.spawn_pos[map_id],
         vel=zeros(3),
         yaw=maps.spawn_yaw[map_id],

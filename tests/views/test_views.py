@@ -23,7 +23,6 @@ from echelon.agents.heuristic import Heuristic
 from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
-from echelon.env.reward import RewardTerm
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import CommandConfig, EnvConfig
@@ -553,10 +552,9 @@ def test_step_copies_nothing_to_the_host(kind, action, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["versus", "mechs", "teams"])
 def test_a_step_is_one_graph(kind, monkeypatch):
-    """Opponent, a decision of one substep, a custom reward term and restart are traced without a graph break."""
+    """Opponent, a decision of one substep and restart are traced without a graph break."""
     monkeypatch.setattr("test_views.SHORT", dataclasses.replace(TINY, rules=RulesConfig(0.25, 1, 0.25)))
-    extra = {"cool": RewardTerm(cool, 0.5)}
-    view, eager = (view_of(kind, action="discrete", extra_rewards=extra) for _ in range(2))
+    view, eager = (view_of(kind, action="discrete") for _ in range(2))
     td, other = view.rand_action(view.reset()), eager.reset()
     for key in view.action_keys:
         other[key] = td[key]
