@@ -3,10 +3,14 @@
 import changed_observation
 import command_by_model
 import lstm_on_groups
+import own_state
 import read_dataset
 import torch
 import torchrl_trainer
 from builders import short_battles
+
+import echelon
+from echelon.learn.models.registry import PolicySpecs
 
 BATTLE = short_battles(4)
 
@@ -22,6 +26,13 @@ def test_lstm_acts_for_each_mech_of_a_group():
     td = env.rollout(3, policy)
     mechs = td["agents", "action"].shape[2]
     assert td["agents", "memory", "h"].shape == (2, 3, mechs, 1, 16) and td["agents", "memory", "h"][:, 1].any()
+
+
+def test_own_network_acts():
+    network = own_state.Config().build(PolicySpecs(BATTLE.comm_dim))
+    env = echelon.versus(BATTLE, num_envs=2, observation="structured", memory=network.memory_spec())
+    td = env.rollout(3, network.get_policy_operator("agents"))
+    assert td["agents", "action"].shape[-1] == 18 + BATTLE.comm_dim and td["agents", "action"].isfinite().all()
 
 
 def test_model_commands_without_refused_orders():
