@@ -8,9 +8,11 @@ Pages keep their place in the repository, so that their links also work on its h
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import json
 import re
+from enum import Enum
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -111,6 +113,24 @@ def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = re.sub(r"(?<![\w`\[])`([\w/]+\.(?:py|json))`(?!`)", link, source[0])
 
 
+def list_reference(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Replace blocks of the language `api`, whose lines are `module: name, name`, by directives of autodoc."""
+
+    def directive(module: str, name: str) -> str:
+        named = getattr(importlib.import_module(module), name)
+        if not inspect.isclass(named):
+            return f".. autofunction:: {module}.{name}"
+        options = "\n   :undoc-members:" if issubclass(named, Enum) else ""
+        return f".. autoclass:: {module}.{name}{options}"
+
+    def block(match: re.Match[str]) -> str:
+        lines = (line.split(": ") for line in match[1].splitlines())
+        directives = [directive(module, name) for module, names in lines for name in names.split(", ")]
+        return "```{eval-rst}\n" + "\n".join(directives) + "\n```"
+
+    source[0] = re.sub(r"^```api\n(.*?)\n```$", block, source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Convert sections such as `Args:` to fields, list the fields of a state from its comments, and link pages."""
     kind = "method" if what in ("attribute", "property", "data") else what
@@ -148,6 +168,7 @@ def show_fields(
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_notebook)
     app.connect("source-read", link_examples)
+    app.connect("source-read", list_reference)
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", show_fields)
     app.connect("autodoc-skip-member", skip_foreign)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # For each torch: a fresh environment, Dynamo's traces of every function that a GPU compiles (tests/test_traces.py), some of the usual tests, and
-# a row of the table in docs/INSTALL.md; then the environment is removed. Not part of CI: torch's default build takes 5 GB.
+# a row of the table in benchmarks/README.md; then the environment is removed. Not part of CI: torch's default build takes 5 GB.
 #
 # tests/torch_matrix.sh                                  # every minor version that pyproject.toml allows
 # tests/torch_matrix.sh 'torch==2.12.*' 'torch==2.14.*'  # these

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the wheel and the sdist, install the wheel into a fresh environment of one Python, and run the README's commands from an empty
-# folder with small settings. Prints a row of the table in docs/INSTALL.md. Not part of CI: torch's default build takes 5 GB.
+# folder with small settings. Prints a row of the table in benchmarks/README.md. Not part of CI: torch's default build takes 5 GB.
 #
 # tests/wheel_matrix.sh python3.12                 # the newest torch that pip finds
 # tests/wheel_matrix.sh python3.12 'torch==2.14.*' # this one

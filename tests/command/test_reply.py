@@ -3,12 +3,13 @@
 import json
 import queue
 import random
+import runpy
 import time
-from pathlib import Path
 
 import pytest
 import torch
 from patience import STUCK_S
+from programs import ROOT
 from serving import small_port
 
 from echelon.command.reply import MOST_BYTES, MOST_LINES, Replies, read_reply
@@ -223,17 +224,14 @@ def test_damaged_replies_never_end_a_battle(port):
     assert session.accepted > 100 and session.refused > 100 and not any(port.ended)
 
 
-def test_documented_loop_handles_every_model_reply():
-    page = (Path(__file__).parents[2] / "docs" / "COMMAND.md").read_text()
-    begin, *_, loop = (block.split("```")[0] for block in page.split("```python\n")[1:])
-    loop = loop.replace("port = CommandPort(", "language_model = replies\nport = CommandPort(")
-    loop = loop.replace("num_envs=1", 'num_envs=1, device="cpu"').replace("range(4)", "range(3)")
+def test_example_handles_every_model_reply():
+    example = runpy.run_path(str(ROOT / "tests" / "examples" / "command_by_model.py"))
     texts, prompts = iter(["I would hold.", PRETTY, "{}"]), []
 
     def replies(prompt: str) -> str:
         prompts.append(prompt)
         return next(texts)
 
-    exec(begin + loop, {"replies": replies})
+    example["main"](replies, reports=3)
     is_told = ["Refused in your last answer: the reply must be JSON" in prompt for prompt in prompts]
     assert is_told == [False, True, False]

@@ -1,12 +1,13 @@
 """Minari datasets: Minari and TorchRL read observations, actions and rewards of both teams."""
 
 import dataclasses
+import runpy
 import warnings
 
 import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
+from programs import ROOT
 from test_dataset import BATTLES, EASY, HARD, UNEQUAL, write
 
 from echelon.pipelines.arena_args import ArenaArgs
@@ -26,6 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:datetime.datetime.utc"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
+EXAMPLE = runpy.run_path(str(ROOT / "tests" / "examples" / "minari_dataset.py"))
 MECHS = len(UNEQUAL.blue) + len(UNEQUAL.red)
 
 
@@ -104,13 +106,10 @@ def test_dataset_environment_names_only_scripted_commanders(found):
 
 
 def test_torchrl_reads_minari_dataset(found, monkeypatch, tmp_path):
-    """With the line of docs/DATASETS.md: TorchRL 0.14 fills a TensorDict and returns zeros like it."""
-    from torchrl.data.datasets.minari_data import MinariExperienceReplay
-
+    """With the workaround of the example: TorchRL 0.14 fills a TensorDict and returns zeros like it."""
     dataset, place = found
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
-    monkeypatch.setattr(TensorDict, "memmap_like", TensorDict.memmap)
-    replay = MinariExperienceReplay("echelon/few-v0", 32, root=tmp_path, load_from_local_minari=True, download=False)
+    replay = EXAMPLE["replay_buffer"]("echelon/few-v0", tmp_path)
     rows = replay[:]
     assert len(replay) == len(dataset) * MECHS and int(rows["next", "done"].sum()) == len(BATTLES) * MECHS
     mine = rows[rows["episode"] == 0]
@@ -118,6 +117,24 @@ def test_torchrl_reads_minari_dataset(found, monkeypatch, tmp_path):
     assert torch.equal(mine["action"], blue["blue", "action"][:, 0])
     assert torch.equal(mine["observation"], FlatObservation.of(blue["blue", "observation"])[:, 0])
     assert torch.equal(mine["observation"][1:], mine["next", "observation"][:-1])
+
+
+def test_example_joins_episodes_without_their_last_observations(found, monkeypatch):
+    """As d3rlpy needs them; its own `get_minari` joins T + 1 observations with T actions."""
+    dataset, place = found
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
+    joined = EXAMPLE["columns"]("echelon/few-v0")
+    assert {len(column) for column in joined.values()} == {len(dataset) * MECHS}
+    first = dataset.rows[: int(dataset.battles["decisions"][0])]
+    seen, done = FlatObservation.of(first["blue", "observation"])[:, 0], first["blue", "action"][:, 0]
+    assert np.array_equal(joined["observations"][: len(seen)], seen.numpy())
+    assert np.array_equal(joined["actions"][: len(done)], done.numpy())
+
+
+def test_d3rlpy_reads_the_example(found, monkeypatch):
+    pytest.importorskip("d3rlpy")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(found[1]))
+    assert len(EXAMPLE["d3rlpy_dataset"]("echelon/few-v0").episodes) == len(BATTLES) * MECHS
 
 
 def test_command_writes_only_the_minari_dataset(tmp_path):

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import random
+import runpy
 import threading
 import time
 
@@ -13,6 +14,7 @@ pytest.importorskip("openenv.core")
 import torch
 import uvicorn
 from openenv.core.generic_client import GenericEnvClient
+from programs import ROOT
 
 from echelon import CommandConfig, EnvConfig
 from echelon.command.report import WINNERS
@@ -69,6 +71,15 @@ def test_reply_reward_is_win_rate_change():
 def test_only_shipped_commanders_are_accepted():
     with pytest.raises(ConfigError, match="mechs must be heuristic:TIER"):
         CommandEnvironment(CONFIG, opponent="os:system").reset()
+
+
+def test_battle_of_the_grpo_example_is_played():
+    """TRL calls `reset` and the tool, and reads the rewards."""
+    example = runpy.run_path(str(ROOT / "tests" / "examples" / "grpo.py"))
+    battle = example["Battle"]()
+    assert "You command blue" in battle.reset(seed=5)
+    assert "told to hold" in battle.order(HOLD)
+    assert example["reward"]([battle, battle]) == [battle.reward] * 2
 
 
 STYLES = {

@@ -186,10 +186,8 @@ PAGE = """# What a column means
   column is 0 or 1.
 - "needs" names fields of `FeaturesConfig`. If one is off, an observation or statistic is always 0, and an action has no
   effect.
-- `python -m echelon describe` also prints rewards, done flags, outcomes and statistics, which are entries under
-  `("next", ...)`.
 - Empty rows of contacts and comrades are 0. Observations of a dead mech are 0 unless stated otherwise.
-- The page leaves out `memory`, which belongs to the policy.
+- `python -m echelon describe` also prints the entries under `("next", ...)`. `memory` belongs to the policy.
 """
 
 

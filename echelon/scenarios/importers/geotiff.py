@@ -1,4 +1,7 @@
-"""Heightmaps in GeoTIFF, by the package tifffile (the extra `maps`)."""
+"""Heightmaps in GeoTIFF, by the package tifffile (the extra `maps`). LZW and some predictors need imagecodecs.
+
+Nodata may be a rounded text such as `-3.4e38`.
+"""
 
 from __future__ import annotations
 

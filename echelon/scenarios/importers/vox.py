@@ -1,7 +1,8 @@
 """Scenes of MagicaVoxel (`.vox`, versions 150 and 200).
 
 Own code, because no reader library is right: py-vox-io refuses scenes and shifts palettes by one, midvoxio misplaces
-models of a scene (`docs/MAPS.md`).
+models of a scene (`benchmarks/README.md`). Several models without a scene are frames of an animation. Entry i - 1 of a
+file's palette is index i, entry i of the default one.
 """
 
 from __future__ import annotations
