@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from interquartile import bootstrap
-from recipes import ABOUT
 
 from echelon.env.tasks.task import tasks
 from echelon.runtime.command_line import settings
@@ -90,7 +89,7 @@ def tables(lines: Sequence[Row]) -> str:
         body = [table_row(baseline, rows, opponents) for (_, baseline, _), rows in group.items()]
         page += [f"## {task} (`{group[next(iter(group))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
         page += ["Commands, one run per seed:", "", "```sh", *commands(group), "```", ""]
-    page += ["Not run:", "", *not_run({(task, baseline) for task, baseline, _ in complete}), ""]
+    page += ["Tasks and baselines without a row here were not run.", ""]
     return "\n".join(page)
 
 
@@ -103,28 +102,20 @@ def commands(group: Mapping[tuple[str, str, int], Sequence[Row]]) -> list[str]:
     return [command.format(" ".join(names)) for command, names in baselines.items()]
 
 
-def not_run(run: set[tuple[str, str]]) -> list[str]:
-    """Return a line for each task that lacks baselines in all of its versions; strangers tasks have the leaderboard."""
-    stems = dict.fromkeys(name.rpartition("-v")[0] for name, task in tasks().items() if task.strangers is None)
-    known = {(task.rpartition("-v")[0], baseline) for task, baseline in run}
-    missing = {task: [name for name in ABOUT if (task, name) not in known] for task in stems}
-    names_by_task = {
-        task: "all" if len(baselines) == len(ABOUT) else ", ".join(f"`{baseline}`" for baseline in baselines)
-        for task, baselines in missing.items()
-    }
-    return [f"- `{task}`: {names}" for task, names in names_by_task.items() if names]
+def in_percent(value: float, low: float, high: float) -> str:
+    """Return a share and its range in percent, without the sign."""
+    return f"{100 * value:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def table_row(baseline: str, rows: Sequence[Row], opponents: Sequence[str]) -> list[str]:
     """Return the cells of one baseline: the mean win rate over seeds with the lowest and the highest, and its cost."""
     rates = np.array([[row["opponents"][name]["win_rate"] for name in opponents] for row in rows])
-    cells = [f"{rate.mean():.1%} ({rate.min():.1%} to {rate.max():.1%})" for rate in rates.T]
-    middle, low, high = bootstrap(rates)
+    cells = [in_percent(rate.mean(), rate.min(), rate.max()) for rate in rates.T]
     seconds = [row["train_s"] for row in rows]
     steps = "{:,}".format(max(row["agent_steps"] for row in rows))
-    commits = ", ".join(dict.fromkeys(f"`{row['commit']}`" for row in rows))
+    commits = ", ".join(dict.fromkeys(f"`{row['commit'][:7]}`" for row in rows))
     cost = f"{min(seconds):.0f} to {max(seconds):.0f} s"
-    return [f"`{baseline}`", steps, str(len(rows)), *cells, f"{middle:.1%} ({low:.1%} to {high:.1%})", cost, commits]
+    return [f"`{baseline}`", steps, str(len(rows)), *cells, in_percent(*bootstrap(rates)), cost, commits]
 
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
