@@ -178,7 +178,6 @@ class EvalConfig:
         require(len(self.tiers) > 0, "EvalConfig.tiers", "at least one commander", self.tiers)
 
 
-@accept_old_names()
 @dataclass(frozen=True)
 class WandbConfig:
     """The run at Weights & Biases of `--logger wandb`. Environment variables set the rest, such as WANDB_ENTITY and
@@ -194,6 +193,7 @@ class WandbConfig:
     """Tags of the run."""
 
 
+@accept_old_names()
 @dataclass(frozen=True)
 class TrainConfig:
     """Configuration of a training run."""

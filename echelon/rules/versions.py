@@ -69,7 +69,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "dashboard_host": [],
         "dashboard_port": 0,
     },
-    "EvalConfig": {"pieces": 0},
+    "EvalConfig": {"pieces": 0, "video": 0},
     "Unit": {"area": [], "cooldown_s": {}},
     "LeagueConfig": {"equal_rating": 0.0, "commander_points": 0.0},
 }
