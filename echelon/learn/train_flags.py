@@ -33,7 +33,8 @@ from echelon.scenarios.scene import config_of_words
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
-    """Parse the command line: flags override a preset and a kind of model, or the settings of the resumed run."""
+    """Parse the command line: flags override the defaults of a preset and a kind of model, or the settings
+    of the resumed run."""
     presets, rest = pop_flag(arguments, "--preset")
     models, rest = pop_flag(rest, "--model")
     catalogs, rest = pop_flag(rest, "--catalog")

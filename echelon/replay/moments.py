@@ -426,7 +426,7 @@ def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal:
         if not is_forced.any():
             break
         row, column = np.argwhere(is_forced)[0]
-        # The last entry of a column takes the column's rest, the last entry of a row the row's rest.
+        # The only entry left in a row or a column receives the remaining amount of that row or column.
         amount = min(by_row[row], by_column[column])
         amounts[row, column] = amount
         by_row[row] -= amount

@@ -233,7 +233,7 @@ def teams(
         ConfigError: if a setting is out of range, or a mech is not in exactly one group.
     """
     names = team_names(groups) if isinstance(groups, list | tuple) else None
-    require(names is not None or group_map is None, "group_map", "left out where groups hold mechs", group_map)
+    require(names is not None or group_map is None, "group_map", "None, because `groups` lists mechs", group_map)
     env = env_of(teams, config, num_envs, device, seed, settings)
     members = mechs_of_teams(config, names or GROUPS)
     commanded = AllMechs([member.name for member in members], len(config.blue))

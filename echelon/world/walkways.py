@@ -115,7 +115,7 @@ def reachable_columns(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
 
 
 def goals_of(common: Tensor, config: EnvConfig) -> Tensor:
-    """Return the columns where paths to each block end, `[M, L, Y, X]` bool.
+    """Return the end columns of the paths to each map block, `[M, L, Y, X]` bool.
 
     These are the columns of `common [M, Y, X]` within `goal_radius` of the block's centre, or else the nearest ones.
     """

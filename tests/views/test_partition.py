@@ -277,7 +277,7 @@ def one_less(**more):
         (lambda: versus("hull"), "groups must be class, pack, mech, .* got 'hull'"),
         (lambda: versus(3), "groups must be class, pack, mech, .* got 3"),
         (lambda: versus("class", group_map="pack"), "group_map must be left out where groups are given"),
-        (lambda: teams("class", group_map="pack"), "group_map must be left out where groups hold mechs"),
+        (lambda: teams("class", group_map="pack"), "group_map must be None, because `groups` lists mechs"),
         (lambda: teams(("a", "b", "c")), "groups must be two different names, or a partition"),
         (lambda: teams(("a", "done")), "a group of groups must be a name other than"),
         (lambda: teams(("a", "b"), group_map={}), "group_map must be each of a_0, .* in no group"),

@@ -124,7 +124,8 @@ def run_logger(trainer: TrainingRun) -> Logger:
         of_run = {"project": config.wandb.project, "group": config.wandb.group or None, "tags": config.wandb.tags}
         return get_logger("wandb", str(folder), config.wandb.name or folder.resolve().name, wandb_kwargs=of_run)
     logger = get_logger(config.logger, str(folder), config.logger)
-    # TensorBoard hides later points of a killed process. The mark goes into the next event file, so close this one.
+    # With `purge_step`, TensorBoard hides the points that a killed process wrote after its last checkpoint. The step is
+    # written into the next event file, so close this one.
     logger.experiment.close()
     logger.experiment.purge_step = trainer.counters.agent_steps + 1
     return logger

@@ -100,8 +100,8 @@ class NormalizedGAE(MultiAgentGAE):
     def recursion(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
         """Return advantages and value targets in real units, `[G, T, A, 1]` each.
 
-        The buffers `gamma` and `lmbda` of TorchRL's class are float32. Their product would change the last digits of
-        most advantages, so it is computed in Python.
+        The buffers `gamma` and `lmbda` of TorchRL's class are float32. A float32 product of the two would change the
+        last digits of most advantages, so Python computes the product.
         """
         next_tensordict, value = tensordict.get("next"), tensordict.get(self.tensor_keys.value)
         signals = (next_tensordict.get(key) for key in (self.tensor_keys.reward, self.tensor_keys.done, "terminated"))

@@ -67,7 +67,7 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     width, depth, hexes = parse(name, data, options)
     known = {terrain for each in hexes for terrain in each.terrains}
     for key in options.materials:
-        require(key in known, "--material", f"by one of the terrains of {name}: {', '.join(sorted(known))}", key)
+        require(key in known, "--material", f"KEY=MATERIAL with a terrain of {name} as key: {', '.join(sorted(known))}", key)
     bottoms = [ground_of(each) for each in hexes]
     base, ceiling = min(bottoms), max(each.level for each in hexes)
     expect(ceiling - base <= LEVELS, f"{name}: levels", f"at most {LEVELS}", ceiling - base)

@@ -82,7 +82,7 @@ def test_material_flag_changes_material_of_terrain(tmp_path):
         int(Material.GLASS),
     ]
     with pytest.raises(
-        ConfigError, match=r"^--material must be by one of the terrains of it.board: woods, got 'rough'$"
+        ConfigError, match=r"^--material must be KEY=MATERIAL with a terrain of it.board as key: woods, got 'rough'$"
     ):
         column([1, 0], "woods:1", tmp_path, options)
 
