@@ -102,10 +102,6 @@ def test_qmix_of_pymarlzooplus_trains_for_10000_steps():
     from pymarlzooplus import envs, run
     from pymarlzooplus.utils.logging_setup import Logger, get_logger
 
-    class Battle(SmacBattle):
-        def get_print_info(self):
-            """Return None; PyMARLzoo+ adds this to SMAC's interface."""
-
     settings, configs = {}, Path(pymarlzooplus.__file__).parent / "config"
     for name in ("default", "algs/qmix"):
         settings |= yaml.safe_load((configs / f"{name}.yaml").read_text())
@@ -113,7 +109,7 @@ def test_qmix_of_pymarlzooplus_trains_for_10000_steps():
     settings |= {"env": "echelon", "env_args": {}, "device": "cpu", "device_cnn_modules": "cpu", "t_max": 10_000}
     settings |= {"use_cuda_cnn_modules": False, "seed": 0, **small}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(envs.REGISTRY, "echelon", lambda: Battle(ARENA, OPPONENT, seed=SEED))
+        patch.setitem(envs.REGISTRY, "echelon", lambda: SmacBattle(ARENA, OPPONENT, seed=SEED))
         patch.setattr(envs, "REGISTRY_availability", [*envs.REGISTRY_availability, "echelon"])
         patch.setattr("pymarlzooplus.utils.env_utils.env_REGISTRY_availability", ["echelon"])
         log = Logger(get_logger(name="echelon"))
