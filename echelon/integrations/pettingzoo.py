@@ -117,7 +117,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         obs_spec, act_spec = view.observation_spec[0], view.full_action_spec[0]
         self.observation_spaces = {name: self._observation_space(obs_spec[row]) for name, row in self._rows.items()}
         self.action_spaces = {name: space_of(act_spec[row]["action"]) for name, row in self._rows.items()}
-        self.state_space = space_of(obs_spec[0]["state"])
+        self.state_space: Any = space_of(obs_spec[0]["state"])
         self._state = np.zeros(self.state_space.shape, np.float32)
         self.is_over = False
         """Whether the battle has ended."""
@@ -164,7 +164,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         require(len(self.agents) > 0, "step", "after reset, in a running battle", "the battle is over")
         is_complete = set(self.agents) <= actions.keys() <= self._rows.keys()
         require(is_complete, "actions", f"one for each of {', '.join(self.agents)}", sorted(map(str, actions)))
-        space = self.action_spaces[self.agents[0]]
+        space: Any = self.action_spaces[self.agents[0]]
         rows = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for name in self.agents:
             array = np.asarray(actions[name])
@@ -182,7 +182,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         """Return observations and infos of the agents; arrays are rows of one array of all mechs, without copies."""
         every, alive = arrays_of(shown["observation"]), shown["mask"][0].tolist()
         bad = bad_actions(self.view)[0].tolist()
-        masks = arrays_of(shown["action_mask"])[0] if self.view.is_discrete else None
+        masks: Any = arrays_of(shown["action_mask"])[0] if self.view.is_discrete else None
         observations, infos = {}, {}
         for name in self.agents:
             row = self._rows[name]
