@@ -127,6 +127,9 @@ class SmacBattle:
     def close(self) -> None:
         self._td = None
 
+    def get_print_info(self) -> None:
+        """Return None, for PyMARLzoo+: there is nothing to print."""
+
     def save_replay(self) -> None:
         """Do nothing; SMAC's programs call this to save replays."""
 

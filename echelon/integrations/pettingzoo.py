@@ -6,20 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
-from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env.arguments import FURTHER_OF_MECHS, check_further
 from echelon.env.outcome import Winner
+from echelon.env.specs import DONE_KEYS
 from echelon.integrations import missing
 from echelon.rules.config import EnvConfig
-from echelon.runtime.errors import require
+from echelon.runtime.errors import ConfigError, require
 from echelon.views.build import MechView, Opponent, mechs
-from echelon.views.commanded import AllMechs
 from echelon.views.view import ActionForm, ObservationForm
 
 try:
@@ -105,22 +104,20 @@ class ParallelBattle(Rendered, ParallelEnv):
         require(masks in ("observation", "infos"), "masks", "observation or infos", masks)
         require(render_mode in (None, *RENDER_MODES), "render_mode", "rgb_array, human or None", render_mode)
         require(view.num_envs == 1 and view.has_state and view.info, "view", "one battle, with state and info", view)
-        self.metadata = {
-            "name": "echelon",
-            "render_modes": list(RENDER_MODES),
-            "render_fps": render_fps(view.config),
-            "is_parallelizable": True,
-        }
+        self.metadata = {"name": "echelon", "render_modes": list(RENDER_MODES), "is_parallelizable": True}
+        self.metadata["render_fps"] = render_fps(view.config)
         self.view, self.death, self.render_mode = view, death, render_mode
         self.observes_masks = view.is_discrete and masks == "observation"
         self.possible_agents = view.agent_names
         self.agents: list[str] = []
         self._rows = {name: row for row, name in enumerate(self.possible_agents)}
-        obs_spec = view.observation_spec[0]
+        teams = zip(view.env.group_map.values(), (Winner.BLUE, Winner.RED), strict=True)
+        sides = (torch.full((1, len(team)), int(side)) for team, side in teams)
+        self._sides = view.commanded.gather(*sides)[0].tolist()
+        obs_spec, act_spec = view.observation_spec[0], view.full_action_spec[0]
         self.observation_spaces = {name: self._observation_space(obs_spec[row]) for name, row in self._rows.items()}
-        act_spec = view.full_action_spec[0]
         self.action_spaces = {name: space_of(act_spec[row]["action"]) for name, row in self._rows.items()}
-        self.state_space = space_of(view.observation_spec[0, 0]["state"])
+        self.state_space: Any = space_of(obs_spec[0]["state"])
         self._state = np.zeros(self.state_space.shape, np.float32)
         self.is_over = False
         """Whether the battle has ended."""
@@ -139,11 +136,9 @@ class ParallelBattle(Rendered, ParallelEnv):
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict, dict]:
         """Start a battle, the one of `seed` or the next. `options` are ignored; PettingZoo's tests pass some."""
-        if seed is not None:
-            self.view.set_seed(seed)
-        self.agents = list(self.possible_agents)
-        td = self.view.reset()
-        observations, infos = self._results(td[0], self.agents)
+        td, self.agents = self.view.reset(seed=seed), list(self.possible_agents)
+        self._state = arrays_of(td["state"][0, 0])
+        observations, infos = self._results(td, int(Winner.RUNNING))
         if self.is_over:
             infos = {name: {key: info[key] for key in AFTER_END if key in info} for name, info in infos.items()}
         self.is_over = False
@@ -153,32 +148,29 @@ class ParallelBattle(Rendered, ParallelEnv):
     def step(self, actions: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
         if not self.agents and not actions:
             return {}, {}, {}, {}, {}
-        agents = self.agents
-        action = TensorDict({"action": self._action(actions)}, self.view.batch_size, device=self.view.device)
-        next_td = self.view.step(action)["next"][0]
-        observations, infos = self._results(next_td, agents)
-        self.is_over = bool(next_td["done"].any())
-        rewards = self._of(agents, next_td["reward"][:, 0])
-        terminated, truncated = (self._of(agents, next_td[flag][:, 0]) for flag in ("terminated", "truncated"))
-        if self.death == "terminates":
-            terminated = {name: ended or not infos[name]["alive"] for name, ended in terminated.items()}
-        self.agents = [name for name in agents if not (terminated[name] or truncated[name])]
+        played, agents = self.view.play(self._action(actions)), self.agents
+        self._state = arrays_of(played["state"][0])
+        observations, infos = self._results(played, int(played["outcome"]["winner"]))
+        self.is_over, is_terminated, is_truncated = (bool(played[flag]) for flag in DONE_KEYS)
+        paid, may_leave = played["reward"][0].tolist(), self.death == "terminates"
+        terminated = {name: is_terminated or (may_leave and not infos[name]["alive"]) for name in agents}
+        self.agents = [name for name in agents if not (terminated[name] or is_truncated)]
         self._show()
-        return observations, rewards, terminated, truncated, infos
+        rewards = {name: paid[self._rows[name]] for name in agents}
+        return observations, rewards, terminated, dict.fromkeys(agents, is_truncated), infos
 
     def _action(self, actions: Mapping[str, Any]) -> Tensor:
         """Return the agents' actions `[1, n, D]`, `[1, n]` or `[1, n, F]`, with zeros for agents that are gone."""
         require(len(self.agents) > 0, "step", "after reset, in a running battle", "the battle is over")
-        names = sorted(map(str, actions))
-        is_complete = set(self.agents) <= set(names) <= set(self.possible_agents)
-        require(is_complete, "actions", f"one for each of {', '.join(self.agents)}", names)
-        space = self.action_spaces[self.agents[0]]
+        is_complete = set(self.agents) <= actions.keys() <= self._rows.keys()
+        require(is_complete, "actions", f"one for each of {', '.join(self.agents)}", sorted(map(str, actions)))
+        space: Any = self.action_spaces[self.agents[0]]
         rows = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for name in self.agents:
             array = np.asarray(actions[name])
-            require(array.shape == space.shape, f"action of {name}", f"of shape {space.shape}", array.shape)
-            is_of_kind = np.can_cast(array.dtype, rows.dtype, "same_kind")
-            require(is_of_kind, f"action of {name}", f"{rows.dtype} numbers", array.dtype)
+            if array.shape != space.shape or not np.can_cast(array.dtype, rows.dtype, "same_kind"):
+                wanted, actual = (f"{values.dtype} of shape {values.shape}" for values in (space, array))
+                raise ConfigError(f"action of {name} must be {wanted}, got {actual}")
             rows[self._rows[name]] = array
         return torch.from_numpy(rows).to(self.view.device)[None]
 
@@ -186,33 +178,19 @@ class ParallelBattle(Rendered, ParallelEnv):
         """Return the global state `[S]` float32 of the last observation: the ego streams of all mechs."""
         return self._state.copy()
 
-    def _results(self, td: TensorDictBase, agents: Sequence[str]) -> tuple[dict, dict]:
-        """Return observations and infos of some agents, from the TensorDict `[n]` of all mechs."""
-        self._state = arrays_of(td["state"][0])
-        observations = [arrays_of(row) for row in td["observation"].unbind(0)]
-        alive, winner = td["mask"].tolist(), int(td["outcome", "winner"][0])
+    def _results(self, shown: Any, winner: int) -> tuple[dict, dict]:
+        """Return observations and infos of the agents; arrays are rows of one array of all mechs, without copies."""
+        every, alive = arrays_of(shown["observation"]), shown["mask"][0].tolist()
         bad = bad_actions(self.view)[0].tolist()
-        rows = {name: self._rows[name] for name in agents}
-        infos = {
-            name: {"alive": alive[row], "bad_actions": bad[row], "winner": winner, "won": winner == self._side(row)}
-            for name, row in rows.items()
-        }
-        if self.view.is_discrete:
-            masks = arrays_of(td["action_mask"])
+        masks: Any = arrays_of(shown["action_mask"])[0] if self.view.is_discrete else None
+        observations, infos = {}, {}
+        for name in self.agents:
+            row = self._rows[name]
+            own = {key: array[0, row] for key, array in every.items()} if isinstance(every, dict) else every[0, row]
+            info = {"alive": alive[row], "bad_actions": bad[row], "winner": winner, "won": winner == self._sides[row]}
             if self.observes_masks:
-                shown = zip(observations, masks, strict=True)
-                observations = [{"observation": own, "action_mask": mask} for own, mask in shown]
-            else:
-                infos = {name: {**info, "action_mask": masks[rows[name]]} for name, info in infos.items()}
-        return {name: observations[row] for name, row in rows.items()}, infos
-
-    def _side(self, row: int) -> Winner:
-        commanded = self.view.commanded
-        if isinstance(commanded, AllMechs):
-            return Winner.BLUE if row < commanded.num_blue else Winner.RED
-        return Winner.RED if commanded.is_red else Winner.BLUE
-
-    def _of(self, agents: Sequence[str], values: Tensor) -> dict[str, Any]:
-        """Select some agents' values, by name, from those of all mechs, `[n]`."""
-        host = values.tolist()
-        return {name: host[self._rows[name]] for name in agents}
+                own = {"observation": own, "action_mask": masks[row]}
+            elif masks is not None:
+                info["action_mask"] = masks[row]
+            observations[name], infos[name] = own, info
+        return observations, infos

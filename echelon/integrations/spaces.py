@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,10 @@ def space_of(spec: TensorSpec) -> spaces.Space:
     return spaces.Box(-np.inf, np.inf, tuple(spec.shape), np.float32)
 
 
-def arrays_of(values: Tensor | TensorDictBase) -> Any:
+def arrays_of(values: Tensor | TensorDictBase | Mapping[str, Any]) -> Any:
     """Convert tensors to NumPy arrays on the host (flags to int8), in the structure of `space_of`."""
-    if isinstance(values, TensorDictBase):
-        return {name: arrays_of(values.get(name)) for name in values.keys()}
+    if not isinstance(values, Tensor):
+        return {name: arrays_of(value) for name, value in values.items()}
     return (values.to(torch.int8) if values.dtype == torch.bool else values).cpu().numpy()
 
 

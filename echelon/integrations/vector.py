@@ -26,6 +26,7 @@ from echelon.integrations.spaces import arrays_of, bad_actions, space_of
 from echelon.integrations.window import render_fps
 
 RESET_MASK = "reset_mask"
+SAME_STEP, NEXT_STEP, DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED
 
 
 class MechVectorEnv(VectorEnv):
@@ -45,10 +46,7 @@ class MechVectorEnv(VectorEnv):
     """
 
     def __init__(
-        self,
-        view: MechView,
-        render_mode: str | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        self, view: MechView, render_mode: str | None = None, autoreset_mode: AutoresetMode | str = SAME_STEP
     ) -> None:
         require(render_mode in (None, "rgb_array"), "render_mode", "rgb_array or None", render_mode)
         require(view.info, "info", "True, for the infos of ended battles", view.info)
@@ -56,11 +54,8 @@ class MechVectorEnv(VectorEnv):
         is_mode = autoreset_mode in (*AutoresetMode, *modes)
         require(is_mode, "autoreset_mode", f"an AutoresetMode or one of {', '.join(modes)}", autoreset_mode)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {
-            "autoreset_mode": self.autoreset_mode,
-            "render_modes": ["rgb_array"],
-            "render_fps": render_fps(view.config),
-        }
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": render_fps(view.config)}
+        self.metadata["autoreset_mode"] = self.autoreset_mode
         self.view, self.render_mode = view, render_mode
         self.num_envs = self._environments()
         self.single_observation_space, self.single_action_space = self._spaces()
@@ -104,9 +99,8 @@ class MechVectorEnv(VectorEnv):
         seed = None if seed is None else one_seed(seed)
         options = dict(options or {})
         mask = options.pop(RESET_MASK, None)
-        is_disabled = self.autoreset_mode == AutoresetMode.DISABLED
-        limit = f"without {RESET_MASK}: battles restart automatically"
-        require(mask is None or is_disabled, "options", limit, options | {RESET_MASK: mask})
+        limit, is_allowed = f"without {RESET_MASK}: battles restart automatically", self.autoreset_mode == DISABLED
+        require(mask is None or is_allowed, "options", limit, options | {RESET_MASK: mask})
         require_no_options(options)
         super().reset(seed=seed)
         if seed is not None:
@@ -117,25 +111,22 @@ class MechVectorEnv(VectorEnv):
             is_mask = isinstance(mask, np.ndarray) and mask.dtype == bool and mask.shape == (self.num_envs,)
             require(is_mask, RESET_MASK, f"an array [{self.num_envs}] of bool", mask)
             self._begin_anew(mask)
-        return self._observation(self._td), self._infos(self._td, self._bad_actions())
+        return arrays_of(self._observed(self._td)), self._infos(self._td, self._bad_actions())
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         if self._td is None:
             raise ConfigError("step must be called after reset, got no reset before")
-        shape = self.action_space.shape
-        require(np.shape(actions) == shape, "actions", f"of shape {shape}", np.shape(actions))
+        shape, given = self.action_space.shape, np.shape(actions)
+        require(given == shape, "actions", f"of shape {shape}", given)
         action = torch.as_tensor(actions, device=self.view.device).view(self.view.full_action_spec["action"].shape)
         td = self._restarted().set("action", action)
         stepped = self.view.step(td)
         stepped.pop(STEP, None)
         bad, next_td = self._bad_actions(), stepped["next"]
         ended = self._flags(next_td["done"])
-        is_same = self.autoreset_mode == AutoresetMode.SAME_STEP
-        self._td = self.view.step_mdp(stepped)
-        if is_same:
-            self._td = self.view.maybe_reset(self._td)
-        else:
-            self._over = ended
+        is_same = self.autoreset_mode == SAME_STEP
+        self._td = self.view.maybe_reset(self.view.step_mdp(stepped)) if is_same else self.view.step_mdp(stepped)
+        self._over = self._over if is_same else ended
         infos = self._infos(self._td, np.where(self._by_mech(ended), 0, bad) if is_same else bad)
         if ended.any():
             outcome = self._outcome(next_td, ended)
@@ -146,17 +137,15 @@ class MechVectorEnv(VectorEnv):
                 infos = {**outcome, **infos}
         rewards = self._paid(next_td["reward"]).cpu().numpy().astype(np.float64)
         terminated, truncated = (self._flags(next_td[key]) for key in ("terminated", "truncated"))
-        return self._observation(self._td), rewards, terminated, truncated, infos
+        return arrays_of(self._observed(self._td)), rewards, terminated, truncated, infos
 
     def _restarted(self) -> TensorDictBase:
         """Return the TensorDict for the next step; battles that ended in the last step restart and wait in it."""
-        td = self._td
-        assert td is not None
+        assert self._td is not None
         if not self._over.any():
-            return td
-        is_next = self.autoreset_mode == AutoresetMode.NEXT_STEP
-        limit = f"after a reset with {RESET_MASK} of the battles that ended"
-        require(is_next, "step", limit, f"environments {np.flatnonzero(self._over).tolist()} that ended")
+            return self._td
+        limit, ended = f"after a reset with {RESET_MASK} of the battles that ended", np.flatnonzero(self._over).tolist()
+        require(self.autoreset_mode == NEXT_STEP, "step", limit, f"environments {ended} that ended")
         waits = self._rows_of(self._over)
         return self._begin_anew(self._over).set(STEP, ~waits)
 
@@ -182,25 +171,21 @@ class MechVectorEnv(VectorEnv):
         final_obs = np.full(self.num_envs, None, dtype=object)
         rows = np.flatnonzero(ended)
         arrays = arrays_of(self._observed(played)[torch.from_numpy(rows).to(self.view.device)])
+        is_dict = isinstance(arrays, dict)
         for index, row in enumerate(rows):
-            is_dict = isinstance(arrays, dict)
             final_obs[row] = {key: own[index] for key, own in arrays.items()} if is_dict else arrays[index]
         return {"final_obs": final_obs, "_final_obs": ended.copy()}
 
     def _outcome(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
         """Return the outcome of ended battles by name, `[num_envs, ...]`, with masks under `_name`."""
-        info: dict[str, Any] = {}
         alive = self._of_mechs(played["mask"]).cpu().numpy()
-        info |= {"alive": np.where(self._by_mech(ended), alive, False), "_alive": ended.copy()}
+        info: dict[str, Any] = {"alive": np.where(self._by_mech(ended), alive, False), "_alive": ended.copy()}
         for name, value in played["outcome"].items():
             array = self._of_battles(value).cpu().numpy()
             array = array.reshape(self.num_envs, *(side for side in array.shape[1:] if side > 1))
             info[name], info[f"_{name}"] = np.zeros_like(array), ended.copy()
             info[name][ended] = array[ended]
         return info
-
-    def _observation(self, td: TensorDictBase) -> Any:
-        return arrays_of(self._observed(td))
 
     def _bad_actions(self) -> np.ndarray:
         return self._of_mechs(torch.from_numpy(bad_actions(self.view))).numpy()
@@ -220,6 +205,5 @@ class MechVectorEnv(VectorEnv):
         """The battle of each environment from above; None without a `render_mode`."""
         if self.render_mode is None:
             return None
-        count = self.num_envs // self.view.num_envs
         frames = [self.view.render(battle=battle) for battle in range(self.view.num_envs)]
-        return tuple(frame for frame in frames for _ in range(count))
+        return tuple(frame for frame in frames for _ in range(self.num_envs // self.view.num_envs))

@@ -143,7 +143,8 @@ def array(values: Tensor) -> Any:
 
 def shared(values: Tensor) -> Any:
     """Return the memory of a tensor for a loop to read and write: a NumPy array on a CPU, the tensor elsewhere."""
-    values = values.detach()
+    if values.requires_grad:
+        values = values.detach()
     return values.numpy() if values.device.type == "cpu" else values
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,11 +19,13 @@ from echelon.env.battle_states import BATTLES, check_battles, check_entries, che
 from echelon.env.discrete import ActionMasks, FactorTable, action_table, factors_of
 from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo, deprecated_observed
+from echelon.env.leaves import Shown
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of
 from echelon.env.restart import Selection, cleared
 from echelon.env.specs import DONE_KEYS
+from echelon.runtime import exact
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.commanded import AllMechs, InsideTeams, OneTeam
@@ -346,14 +349,8 @@ class View(EnvInfo, PartialEnv):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = mask_of(tensordict, STEP, self.batch_size)
-        memory, own_actions, other_actions = self._inside.memory, self._own_actions(tensordict), None
-        if self.opponent is not None:
-            other_actions = self._inside.decide("opponent")
-        if self.partner is not None:
-            assert isinstance(self.commanded, OneTeam) and self.commanded.places is not None
-            team = self._inside.decide("partner")
-            own_actions = team.index_copy(1, self.commanded.places, own_actions)
-        blue, red = self.commanded.split(own_actions, other_actions)
+        memory = self._inside.memory
+        blue, red = self._team_actions(self._own_actions(tensordict))
         actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
         moves = None
         if mask is not None:
@@ -376,9 +373,54 @@ class View(EnvInfo, PartialEnv):
             memory = tensordict.get(("next", *key), current)
             self._group_memories[group] = memory if moves is None else moves.replaced(current, memory)
 
+    def play(self, action: Tensor) -> dict[str, Any]:
+        """Step all battles as `step` does, but without TensorDicts, which take most of a step of one battle.
+
+        Args:
+            action: actions of all commanded mechs, `[B, n, D]`, `[B, n]` or `[B, n, F]`, in a view of one group without
+                memory.
+
+        Returns:
+            `observation` (`[B, n, F]`, or streams by name), `mask [B, n]`, `reward [B, n]`, with index actions
+            `action_mask [B, n, S]`, on request `state [B, S]`, `done`, `terminated`, `truncated` `[B, 1]`, and the
+            `outcome` by name.
+
+        Raises:
+            ConfigError: if the action has another shape or kind.
+        """
+        ((group, form),) = self.forms.items()
+        blue, red = self._team_actions(self._own_actions({self._key(group, "action"): action}))
+        env, decided = self.env, {("blue", "action"): blue, ("red", "action"): red}
+        result = env.play(decided)
+        env.cache_observation_lazily(partial(env.tensordict_after, result, decided))
+
+        def own(values: Tensor) -> Tensor:
+            return self.commanded.gather(*(values[:, span] for span in env.teams.values()))
+
+        streams: Any = {name: own(result.streams[name]) for name in env.stream_names}
+        played = {
+            "observation": FlatObservation.of(streams, self.observation_dtype) if form.is_flat else streams,
+            "mask": own(result.state.mechs.alive),
+            "reward": own(exact.sum(result.reward_terms, -1)),
+            "outcome": result.outcome,
+        }
+        if form.action != "continuous":
+            played["action_mask"] = own(self._masks[form.action](result.state))
+        if self.has_state:
+            played["state"] = self._state(*(result.streams["ego"][:, span] for span in env.teams.values()))
+        return played | result.flags
+
     # From both teams to the commanded mechs, and back
 
-    def _own_actions(self, tensordict: TensorDictBase) -> Tensor:
+    def _team_actions(self, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the actions of opponent and partner to those of the commanded mechs; return those of blue and red."""
+        other_actions = None if self.opponent is None else self._inside.decide("opponent")
+        if self.partner is not None:
+            assert isinstance(self.commanded, OneTeam) and self.commanded.places is not None
+            actions = self._inside.decide("partner").index_copy(1, self.commanded.places, actions)
+        return self.commanded.split(actions, other_actions)
+
+    def _own_actions(self, tensordict: Shown) -> Tensor:
         """Return the actions `[B, n, D]` of the commanded mechs."""
         by_group = []
         for group, form in self.forms.items():
@@ -427,16 +469,16 @@ class View(EnvInfo, PartialEnv):
         for name in ("telemetry", "is_init", *DONE_KEYS):
             self._set_root(output, name, td.get(name))
         if self.has_state:
-            self._set_root(output, "state", self._state(td))
+            egos = (td.get((group, "observation", "ego")) for group in GROUPS)
+            self._set_root(output, "state", self._state(*egos))
         if self.info:
             self._set_root(output, "outcome", self._outcome(td.get("outcome")))
         return output
 
-    def _state(self, td: TensorDictBase) -> Tensor:
-        """Return the ego streams of all mechs, the user's team first, `[B, N * F]`."""
-        egos = [td.get((group, "observation", "ego")) for group in GROUPS]
+    def _state(self, *egos: Tensor) -> Tensor:
+        """Return the ego streams of blue and red, `[B, A, F]` each, with the user's team first: `[B, N * F]`."""
         if isinstance(self.commanded, OneTeam):
-            egos = [*self.commanded.split(*egos)]
+            egos = self.commanded.split(*egos)
         return torch.cat(egos, 1).flatten(1).to(self.observation_dtype)
 
     def _outcome(self, outcome: TensorDictBase) -> TensorDictBase:

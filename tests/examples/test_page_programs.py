@@ -15,9 +15,15 @@ from echelon.learn.models.registry import PolicySpecs
 BATTLE = short_battles(4)
 
 
-def test_trainer_of_torchrl_trains(monkeypatch):
+def test_trainer_of_torchrl_trains():
     trained = torchrl_trainer.main(battles=2, steps=4, minibatch=20)
     assert trained.collected_frames == 2 * 2 * 5 * 4
+    assert all(parameter.isfinite().all() for parameter in trained.loss_module.parameters())
+
+
+def test_trainer_of_torchrl_trains_a_team():
+    trained = torchrl_trainer.train_team(battles=2, steps=4, minibatch=4)
+    assert trained.collected_frames == 2 * 2 * 4
     assert all(parameter.isfinite().all() for parameter in trained.loss_module.parameters())
 
 

@@ -1,7 +1,10 @@
 """Calls of EPyMARL's `gymma` wrapper and of PyMARL2's runners, compared with the battles of `echelon.mechs`.
 
-Neither is a published package, so the tests make their calls.
+Neither is a published package, so the tests make their calls. PyMARLzoo+ has EPyMARL's runner and QMIX.
 """
+
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,3 +92,30 @@ def test_invalid_settings_are_refused_in_one_line():
         SmacBattle(ARENA, OPPONENT, side="both")
     with pytest.raises(ConfigError, match="options must be empty"):
         gymnasium.make(ID, config=ARENA, opponent=OPPONENT).reset(options={"a": 1})
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_qmix_of_pymarlzooplus_trains_for_10000_steps():
+    pymarlzooplus = pytest.importorskip("pymarlzooplus", exc_type=ImportError)
+    import yaml
+    from pymarlzooplus import envs, run
+    from pymarlzooplus.utils.logging_setup import Logger, get_logger
+
+    settings, configs = {}, Path(pymarlzooplus.__file__).parent / "config"
+    for name in ("default", "algs/qmix"):
+        settings |= yaml.safe_load((configs / f"{name}.yaml").read_text())
+    small = {"batch_size": 8, "buffer_size": 200, "hidden_dim": 32, "test_nepisode": 2, "learner_log_interval": 500}
+    settings |= {"env": "echelon", "env_args": {}, "device": "cpu", "device_cnn_modules": "cpu", "t_max": 10_000}
+    settings |= {"use_cuda_cnn_modules": False, "seed": 0, **small}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(envs.REGISTRY, "echelon", lambda: SmacBattle(ARENA, OPPONENT, seed=SEED))
+        patch.setattr(envs, "REGISTRY_availability", [*envs.REGISTRY_availability, "echelon"])
+        patch.setattr("pymarlzooplus.utils.env_utils.env_REGISTRY_availability", ["echelon"])
+        log = Logger(get_logger(name="echelon"))
+        torch.manual_seed(0)
+        run.run_sequential(types.SimpleNamespace(**settings), log)
+    steps, losses = zip(*log.stats["loss"], strict=True)
+    assert steps[-1] > 9_000 and len(losses) > 10 and np.isfinite(losses).all()
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+    assert "battle_won_mean" in log.stats and log.stats["ep_length_mean"][-1][1] <= 20

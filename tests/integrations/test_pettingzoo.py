@@ -14,9 +14,11 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, ren
 from torchrl.envs import PettingZooWrapper, check_env_specs
 
 import echelon
+from echelon.env.env import EchelonEnv
 from echelon.integrations.pettingzoo import env, parallel_env
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
+from echelon.views.view import View
 
 pytestmark = pytest.mark.integrations
 matplotlib.use("Agg")
@@ -70,6 +72,23 @@ def test_it_is_the_battle_of_the_view(death, config, opponent):
     assert battle.step({}) == ({}, {}, {}, {}, {})
     with pytest.raises(ConfigError, match="the battle is over"):
         battle.step(actions)
+
+
+def test_step_builds_no_tensordict_and_copies_no_observation(monkeypatch):
+    """TensorDicts took a third of a step of one battle. They are built when something reads the last observation."""
+    built = []
+    for owner, name in ((EchelonEnv, "tensordict_after"), (View, "_to_tensordict")):
+        build = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *how, build=build, name=name: built.append(name) or build(*how))
+    battle = parallel_env(SHORT)
+    battle.reset(seed=1)
+    built.clear()
+    seen, *_ = battle.step(draw(battle, torch.Generator())[1])
+    assert not built
+    first, *others = seen.values()
+    assert all(own.base is first.base is not None for own in others)
+    observed = battle.view.last_observation()["observation"][0].numpy()
+    assert sorted(built) == ["_to_tensordict", "tensordict_after"] and np.array_equal(first, observed[0])
 
 
 @pytest.mark.parametrize("death", DEATHS)
@@ -235,7 +254,7 @@ def test_action_of_wrong_dtype_is_refused():
     battle = parallel_env(SHORT, action="discrete")
     battle.reset(seed=1)
     for wrong in (1.7, np.nan):
-        with pytest.raises(ConfigError, match="action of red_0 must be int64 numbers, got dtype"):
+        with pytest.raises(ConfigError, match="action of red_0 must be int64 of shape \\(\\), got"):
             battle.step({**dict.fromkeys(battle.agents, 1), "red_0": np.float32(wrong)})
 
 
@@ -278,5 +297,5 @@ def test_invalid_actions_are_refused_in_one_line():
     _, actions = draw(battle, torch.Generator())
     with pytest.raises(ConfigError, match="actions must be one for each of blue_0, blue_1, red_0, red_1"):
         battle.step({"blue_0": actions["blue_0"]})
-    with pytest.raises(ConfigError, match="action of red_1 must be of shape"):
+    with pytest.raises(ConfigError, match="action of red_1 must be float32 of shape"):
         battle.step({**actions, "red_1": np.zeros(3)})

@@ -32,7 +32,7 @@ from echelon.sim.loops.segments import line_scratch
 from echelon.sim.loops.tables import build_tables
 from echelon.sim.model import SimModel
 from echelon.sim.step import Log
-from echelon.state import Maps, State, Terrain
+from echelon.state import Maps, State
 
 
 class Loops:
@@ -93,8 +93,9 @@ class Loops:
         # Without a decision, messages do not change.
         updated["messages"] = empty_like("messages", messages) if plays else messages
         # Shared, not copied, because the loops write to it.
-        ground = {name: shared(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
-        fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
+        ground = {name: shared(values) for name, values in state.terrain.items()}
+        of_maps = dict(maps.items())
+        fields = MapArrays(*(array(of_maps[name]) for name in MapArrays._fields))
         blocked_at = self.empty("blocked_at", (*messages.shape[:2], messages.shape[1]), np.int16)
         rest = BattleArrays(**updated, **ground, blocked_at=blocked_at)
         arguments = actions, focus_slots, before, after, rest, fields, self.tables, self.views

@@ -127,7 +127,7 @@ def test_weights_that_differ_from_table_raise(copied):
 def test_page_lists_sizes_and_licence_of_the_files(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     sizes = importlib.import_module("policy_sizes")
-    assert f"\n{sizes.table()}\n" in (ROOT / "docs" / "POLICIES.md").read_text()
+    assert f"\n{sizes.table()}\n" in (ROOT / "benchmarks" / "README.md").read_text()
     assert (ROOT / "LICENSE").read_text().startswith(f"{sizes.LICENCE} License")
     policy = shipped_checkpoint("quick").policy()
     once, twice = (sizes.flops_of(policy, shipped_checkpoint("quick").env) for _ in range(2))
