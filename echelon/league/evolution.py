@@ -78,7 +78,7 @@ def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config
     """
     if main is None:
         return {}
-    # With the default threshold, four lost games mark the main agent as too strong: one drawn game smooths the win rate.
+    # With the default threshold, four lost games mark the main agent as too strong: one drawn game smooths the rate.
     if main.win_rate > config.exploiter_hopeless or not earlier:
         return {main.id: 1.0}
     return spread(earlier, "variance", config.hardness, 1.0)

@@ -126,7 +126,7 @@ class FrozenOpponents:
         rows = []
         for row in active:
             weights = [self.shares.get(name, 0.0) / counts[name] for name in row]
-            # If no opponent of the row is in the pool any more, the row plays the old ones until a slot is free for another.
+            # If the pool has lost all opponents of the row, the row plays them until a slot is free for another.
             weights = weights if sum(weights) > 0 else [float(name != "") for name in row]
             rows.append([sum(weights[: i + 1]) / sum(weights) for i in range(self.num_slots - 1)])
         self.edges.copy_(torch.tensor(rows, dtype=torch.float32, device="cpu"))

@@ -67,7 +67,8 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
     width, depth, hexes = parse(name, data, options)
     known = {terrain for each in hexes for terrain in each.terrains}
     for key in options.materials:
-        require(key in known, "--material", f"KEY=MATERIAL with a terrain of {name} as key: {', '.join(sorted(known))}", key)
+        limit = f"KEY=MATERIAL with a terrain of {name} as key: {', '.join(sorted(known))}"
+        require(key in known, "--material", limit, key)
     bottoms = [ground_of(each) for each in hexes]
     base, ceiling = min(bottoms), max(each.level for each in hexes)
     expect(ceiling - base <= LEVELS, f"{name}: levels", f"at most {LEVELS}", ceiling - base)

@@ -206,7 +206,8 @@ def check_keys(name: str, layers: list[TiledLayer], tiles: dict[int, tuple[str, 
     """Refuse a key of `--material` that is neither a visible layer nor a class of tiles."""
     names = {str(layer.values.get("name", "")) for layer in layers} | {kind for kind, _ in tiles.values()} - {""}
     for key in options.materials:
-        require(key in names, "--material", f"KEY=MATERIAL with a layer or a class of {name} as key: {', '.join(sorted(names))}", key)
+        limit = f"KEY=MATERIAL with a layer or a class of {name} as key: {', '.join(sorted(names))}"
+        require(key in names, "--material", limit, key)
 
 
 def extent(name: str, document: Values, layers: list[TiledLayer]) -> tuple[tuple[int, int], tuple[int, int]]:
