@@ -120,7 +120,7 @@ def table_row(baseline: str, rows: Sequence[Row], opponents: Sequence[str]) -> l
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table."""
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *body)]
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["-"] * len(head), *body)]
 
 
 def draw_curves(lines: Sequence[Row], path: Path) -> None:
