@@ -24,6 +24,9 @@ def commit(folder: Path, file: str, text: str) -> str:
 
 @pytest.fixture
 def stale(monkeypatch):
+    # With fixed dates the hashes are fixed. A hash without a letter would not be read as a commit.
+    for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(name, "2026-01-01T00:00:00+0000")
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
     return importlib.import_module("stale")
 
