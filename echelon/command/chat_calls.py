@@ -113,7 +113,7 @@ class CallRecord:
         if path is None:
             return
         if is_read_only:
-            self._take(path, read_file(path, MOST_FILE))
+            self._parse_lines(path, read_file(path, MOST_FILE))
             expect(self._lines > 0, path.name, "a record of calls, such as --calls writes", "an empty file")
             return
         with locked_to_append(path) as file:
@@ -143,10 +143,10 @@ class CallRecord:
         expect(self._bytes <= size <= MOST_FILE, path.name, f"{self._bytes} to {MOST_FILE} bytes", size)
         if size > self._bytes:
             file.seek(self._bytes)
-            self._take(path, file.readall())
+            self._parse_lines(path, file.readall())
             file.truncate(self._bytes)
 
-    def _take(self, path: Path, data: bytes) -> None:
+    def _parse_lines(self, path: Path, data: bytes) -> None:
         """Store the calls in the complete lines of `data`, the bytes that follow those read before."""
         whole = data[: data.rfind(b"\n") + 1]
         for line in whole.splitlines():

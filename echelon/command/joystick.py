@@ -1,6 +1,5 @@
 """Manual control of one mech in place of its policy: parse and check `drive` messages, and compute the action."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from echelon.rules.actions import TRIGGER_COLUMNS, Act
 from echelon.rules.catalog import ECCM_TRIGGER
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import wrap_angle
+from echelon.runtime.renamed import warn_renamed
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -109,7 +109,5 @@ def __getattr__(name: str) -> type[Joystick]:
     """Return `Joystick` for its old name `Stick`, valid until 2.0."""
     if name != "Stick":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        "echelon.command.joystick.Stick is Joystick now; the old name works until 2.0", FutureWarning, stacklevel=2
-    )
+    warn_renamed("echelon.command.joystick.Stick", "Joystick")
     return Joystick

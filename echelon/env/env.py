@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -55,6 +54,7 @@ from echelon.runtime import exact, noise
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.profiling import part
+from echelon.runtime.renamed import warn_renamed
 from echelon.sim.model import SimModel, build_model
 from echelon.state import Maps
 from echelon.world.authored_maps import maps_of
@@ -184,9 +184,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     @property
     def game(self) -> SimModel:
         """Return `sim_model`. Deprecated; removed in 2.0."""
-        warnings.warn(
-            "EchelonEnv.game is EchelonEnv.sim_model now; the old name works until 2.0", FutureWarning, stacklevel=2
-        )
+        warn_renamed("EchelonEnv.game", "EchelonEnv.sim_model")
         return self.sim_model
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +16,7 @@ from echelon.env.outcome import stat_names
 from echelon.env.reward import TERMS, RewardTerm, term_weights
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
+from echelon.runtime.renamed import warn_renamed
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -24,9 +24,7 @@ from echelon.state import State
 def deprecated_observed(self: Any) -> Any:
     """Return `last_observation()`. Deprecated; removed in 2.0."""
     name = type(self).__name__
-    warnings.warn(
-        f"{name}.observed is {name}.last_observation now; the old name works until 2.0", FutureWarning, stacklevel=2
-    )
+    warn_renamed(f"{name}.observed", f"{name}.last_observation")
     return self.last_observation()
 
 

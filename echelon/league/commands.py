@@ -94,27 +94,9 @@ class Progress(Protocol):
 
 
 SET_BY_LEAGUE = (
-    *(
-        "env",
-        "opponent",
-        "self_share",
-        "snapshot_opponent_share",
-        "past_every",
-        "past_kept",
-        "total_agent_steps",
-        "max_minutes",
-    ),
-    *(
-        "device",
-        "run_dir",
-        "init_from",
-        "resume",
-        "evaluation",
-        "league_every",
-        "league_seeds",
-        "profile",
-        "replay_battles",
-    ),
+    *("env", "opponent", "self_share", "snapshot_opponent_share", "past_every", "past_kept", "total_agent_steps"),
+    *("max_minutes", "device", "run_dir", "init_from", "resume", "evaluation", "league_every", "league_seeds"),
+    *("profile", "replay_battles"),
 )
 """Fields of `TrainConfig` that `evolve` sets or does not use."""
 

@@ -1,4 +1,5 @@
-"""Old names of a training's settings. They work until 2.0: in code and as flags with a warning, in files silently."""
+"""Old public names, valid until 2.0, most of them settings of a training: in code and as flags with a warning, in files
+without one."""
 
 from __future__ import annotations
 
@@ -23,6 +24,11 @@ RENAMED = {
     "curriculum.step_up": "curriculum.advance_at_win_rate",
 }
 """Current names of settings of `TrainConfig`, keyed by old name. Names are dotted paths."""
+
+
+def warn_renamed(old: str, new: str, stacklevel: int = 2) -> None:
+    """Warn that a public name has changed. `stacklevel` counts from the caller, as in `warnings.warn`."""
+    warnings.warn(f"{old} is {new} now; the old name works until 2.0", FutureWarning, stacklevel=stacklevel + 1)
 
 
 def renamed_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -50,8 +56,7 @@ def accept_old_names(prefix: str = "") -> Callable[[K], K]:
         construct = kind.__init__  # type: ignore[misc]
 
         def warn(old: str) -> None:
-            line = f"{kind.__name__}.{old} is {kind.__name__}.{names[old]} now; the old name works until 2.0"
-            warnings.warn(line, FutureWarning, stacklevel=3)
+            warn_renamed(f"{kind.__name__}.{old}", f"{kind.__name__}.{names[old]}", stacklevel=3)
 
         @functools.wraps(construct)
         def init(self: Any, *values: Any, **settings: Any) -> None:

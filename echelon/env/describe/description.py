@@ -156,10 +156,10 @@ def merged(cells_of_columns: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, .
         numbers, names = zip(*(cells[:2] for cells in group), strict=True)
         number = numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
         values = unit if unit in ("flag", "one-hot") else f"{bounds} ({unit})" if unit else bounds
-        yield number, shortened(names), values, "; ".join(filter(None, (meaning, needs and f"needs {needs}")))
+        yield number, joined_names(names), values, "; ".join(filter(None, (meaning, needs and f"needs {needs}")))
 
 
-def shortened(names: Sequence[str]) -> str:
+def joined_names(names: Sequence[str]) -> str:
     """Join names, with a common start once: `hull.{scout, light}`, `message.{0..7}`."""
     begin = re.match(r".*\.|.*_", names[0])
     if len(names) == 1 or begin is None or not all(name.startswith(begin[0]) for name in names):

@@ -13,7 +13,6 @@ import functools
 import logging
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +46,7 @@ from echelon.runtime.files import (
 )
 from echelon.runtime.json_checks import OBJECT, SHA256, Rule, check_schema, integer, listed, number, record, table, text
 from echelon.runtime.limits import Limits, Settings, check_text
-from echelon.runtime.renamed import RENAMED, renamed_settings
+from echelon.runtime.renamed import RENAMED, renamed_settings, warn_renamed
 from echelon.runtime.tensor_files import StateDict, check_tensors, read_tensors, unpack
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
@@ -131,9 +130,7 @@ class Checkpoint:
     @property
     def claims(self) -> dict[str, Any]:
         """Old name of `metadata`, valid until 2.0."""
-        warnings.warn(
-            "Checkpoint.claims is Checkpoint.metadata now; the old name works until 2.0", FutureWarning, stacklevel=2
-        )
+        warn_renamed("Checkpoint.claims", "Checkpoint.metadata")
         return self.metadata
 
     @property
