@@ -21,7 +21,7 @@ from echelon.runtime.providers import PROVIDERS
 from echelon.runtime.version import VERSION as __version__
 
 check_current_folder()
-end_while_importing()  # The imports that follow take seconds.
+end_while_importing()  # The imports below take seconds: an interrupt during them ends the program without a traceback.
 PROVIDERS.update(
     trained="echelon.learn.checkpoint.names",
     checkpoint="echelon.learn.checkpoint.names",
@@ -121,7 +121,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
     module = import_module(MODULES.get(name, "echelon.public"))
-    # Importing a submodule also sets its packages as attributes.
+    # `import_module` may already have set this name: it sets a submodule as an attribute of its package.
     if name not in globals():
         if not hasattr(module, name):
             raise AttributeError(f"module 'echelon' has no attribute {name!r}")

@@ -20,6 +20,6 @@ from echelon.views.commanders import commanders
 from echelon.views.make import make, register_view
 from echelon.world.biomes import register_biome
 
-# Integrations are above `views` in the import order, so their modules are imported on use.
+# `views` must not import integrations, so these views are registered by module name and imported on first use.
 register_view("pettingzoo", "echelon.integrations.pettingzoo:parallel_env", num_envs=None)
 register_view("gymnasium", "echelon.integrations.gymnasium:make_vec", num_envs="battles")

@@ -57,51 +57,51 @@ class Fields:
 class Maps(Fields, TensorClass):
     """M maps, shared by all battles, of X x Y x Z voxels, for N mechs. A map does not change during a battle."""
 
-    seed: Tensor  # [M] int64, seed of the generator
-    material: Tensor  # [M, Z, Y, X] uint8, a Material
-    solid: Tensor  # [M, Y, X] int32, bit z set where a voxel stops hulls and shots
-    opaque: Tensor  # [M, Y, X] int32, bit z set where a voxel stops lines of sight
-    hazard: Tensor  # [M, Y, X] int32, bit z set where a voxel heats or cools: lava, debris, water
-    spawn_pos: Tensor  # [M, N, 3] vox, hull centres of mechs on the ground
-    spawn_places: Tensor  # [M, N, K, 3] vox, hull centres; a battle draws one of K for each mech; padded with infinity
+    seed: Tensor  # [M] int64, seed of the map generator
+    material: Tensor  # [M, Z, Y, X] uint8, the `Material` of each voxel
+    solid: Tensor  # [M, Y, X] int32, bit z is set if voxel z stops hulls and shots
+    opaque: Tensor  # [M, Y, X] int32, bit z is set if voxel z stops lines of sight
+    hazard: Tensor  # [M, Y, X] int32, bit z is set if voxel z heats or cools mechs: lava, debris, water
+    spawn_pos: Tensor  # [M, N, 3] vox, hull centres of the mechs at the start
+    spawn_places: Tensor  # [M, N, K, 3] vox, K hull centres per mech, of which a battle draws one; padded with infinity
     spawn_yaw: Tensor  # [M, N] rad
     spawn_hp: Tensor  # [M, N] hit points
     spawn_leg_hp: Tensor  # [M, N] hit points of the legs
     spawn_heat: Tensor  # [M, N] heat points
-    spawn_cooldown: Tensor  # [M, N, T] int32 substeps until a weapon is ready
+    spawn_cooldown: Tensor  # [M, N, T] int32 substeps until weapon timer t is ready
     zone_center: Tensor  # [M, 2] vox
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
-    path_direction: Tensor  # [M, Y, X, 2] unit vector of the next step towards the zone, 0 inside
-    ways: Tensor  # [M, L, Y, X] int16, paths to each of L blocks (`world.walkways`); L = 0 if orders are disabled
-    second_center: Tensor  # [M, 2] vox, centre of a second zone; paths then lead to the nearer zone
-    second_radius: Tensor  # [M] vox, radius of the second zone, 0 without one
-    control_rate: Tensor  # [M, 2] score per second of zone control, blue and red
-    clock_rate: Tensor  # [M, 2] score of a team per substep
+    path_direction: Tensor  # [M, Y, X, 2] unit vector of the next step towards the zone, 0 inside the zone
+    ways: Tensor  # [M, L, Y, X] int16, paths to each of L map blocks (`world.walkways`); L = 0 without orders
+    second_center: Tensor  # [M, 2] vox, centre of the second zone, if any; paths lead to the nearer zone
+    second_radius: Tensor  # [M] vox, radius of the second zone, 0 if there is none
+    control_rate: Tensor  # [M, 2] score per second of zone control, for blue and red
+    clock_rate: Tensor  # [M, 2] score that each team gains per substep
     runner: Tensor  # [M, N] bool, mechs whose objective is to reach the zone
-    arrival_score: Tensor  # [M, 2] score of a team for each of its runners that has reached the zone
-    loss_score: Tensor  # [M, 2] score of a team for each enemy runner that died before it reached the zone
-    telemetry: Tensor  # [M, 16, 16] 0..1, the map seen from above
+    arrival_score: Tensor  # [M, 2] score of a team for each of its mechs in `runner` that has reached the zone
+    loss_score: Tensor  # [M, 2] score of a team for each enemy in `runner` that died before it reached the zone
+    telemetry: Tensor  # [M, 16, 16] 0..1, mean height of each map block
 
 
 class Mechs(Fields, TensorClass):
     """The mechs of B battles. Each battle has N mechs, blue first, in P packs of both teams."""
 
-    pos: Tensor  # [B, N, 3] vox, hull centre
+    pos: Tensor  # [B, N, 3] vox, centre of the hull
     vel: Tensor  # [B, N, 3] vox/s
     yaw: Tensor  # [B, N] rad, 0 = +x
     hp: Tensor  # [B, N] hit points, 0 when dead
     leg_hp: Tensor  # [B, N] hit points of the legs, 0 when the legs are destroyed
     heat: Tensor  # [B, N] heat points
     stability: Tensor  # [B, N] 0 .. 100
-    fallen: Tensor  # [B, N] int32 substeps until the mech stands up, 0 if it stands
-    suppressed: Tensor  # [B, N] int32 substeps of suppression left
-    cooldown: Tensor  # [B, N, T] int32 substeps until a weapon is ready
-    paint: Tensor  # [B, N, P] int32 substeps left of the paint of pack p on the mech
-    painter: Tensor  # [B, N, P] int64, index of the mech of pack p that painted this mech last
+    fallen: Tensor  # [B, N] int32 substeps until a fallen mech stands up, 0 if it stands
+    suppressed: Tensor  # [B, N] int32 substeps for which the mech stays suppressed
+    cooldown: Tensor  # [B, N, T] int32 substeps until weapon timer t is ready
+    paint: Tensor  # [B, N, P] int32 substeps for which the mech stays painted (marked) by pack p
+    painter: Tensor  # [B, N, P] int64, index of the mech of pack p that last painted (marked) this mech
     under_fire: Tensor  # [B, N] int32 substeps for which the mech still counts as under fire
     hit_from: Tensor  # [B, N, 2] unit vector towards the origin of the last hit, 0 before the first hit
-    wrecked: Tensor  # [B, N] bool, dead with its wreck on the map, or absent since the start of the battle
+    wrecked: Tensor  # [B, N] bool, the mech is dead with its wreck on the map, or it was absent from the start
 
     @property
     def alive(self) -> Tensor:
@@ -119,7 +119,7 @@ class Shots(Fields, TensorClass):
 
     pos: Tensor  # [B, S, 3] vox
     vel: Tensor  # [B, S, 3] vox/s
-    ttl: Tensor  # [B, S] int32 substeps of flight left, 0 = empty slot
+    ttl: Tensor  # [B, S] int32 substeps of flight left, 0 for an empty slot
     target: Tensor  # [B, S] int64, index of the mech that a homing shot follows, NO_MECH for other shots
 
 
@@ -127,7 +127,7 @@ class Clouds(Fields, TensorClass):
     """C slots for smoke clouds: `Roster.clouds_each` consecutive slots for each mech of `Roster.launchers`."""
 
     pos: Tensor  # [B, C, 3] vox, centre
-    ttl: Tensor  # [B, C] int32 substeps left, 0 = no cloud
+    ttl: Tensor  # [B, C] int32 substeps until the cloud ends, 0 for an empty slot
 
 
 class Terrain(Fields, TensorClass):
@@ -137,33 +137,33 @@ class Terrain(Fields, TensorClass):
     that is shot away from dirt leaves dirt, which has the same effects as air.
     """
 
-    solid: Tensor  # [B, Y, X] int32, bit z set where a voxel stops hulls and shots
-    opaque: Tensor  # [B, Y, X] int32, bit z set where a voxel stops lines of sight
-    rubble: Tensor  # [B, Y, X] int32, bit z set where a wreck fills a voxel
-    damage: Tensor  # [B, Z, Y, X] uint8, hp lost by each voxel
+    solid: Tensor  # [B, Y, X] int32, bit z is set if voxel z stops hulls and shots
+    opaque: Tensor  # [B, Y, X] int32, bit z is set if voxel z stops lines of sight
+    rubble: Tensor  # [B, Y, X] int32, bit z is set if a wreck fills voxel z
+    damage: Tensor  # [B, Z, Y, X] uint8, hit points that each voxel has lost
 
 
 class Tally(Fields, TensorClass):
     """Statistics of each mech since the start of the battle, float32. The catalog has W weapons."""
 
-    damage: Tensor  # [B, N] hp of damage dealt to enemies
+    damage: Tensor  # [B, N] damage dealt to enemies, hp
     kills: Tensor  # [B, N] enemies killed
-    team_kills: Tensor  # [B, N] mechs of its own team killed
-    assists: Tensor  # [B, N] kills by packmates of targets that this mech painted
-    assist_hp: Tensor  # [B, N] sum of the full hp of the targets of `assists`
-    paint_damage: Tensor  # [B, N] hp that the paint of this mech added to the damage of its packmates
-    shots: Tensor  # [B, N, W] times each weapon fired
-    hits: Tensor  # [B, N, W] direct hits on enemies
-    intercepts: Tensor  # [B, N] shots that its AMS destroyed
-    intercepted_damage: Tensor  # [B, N] hp of damage that direct hits of the intercepted shots would have dealt
+    team_kills: Tensor  # [B, N] mechs of its own team that it killed
+    assists: Tensor  # [B, N] targets that this mech painted (marked) and a packmate killed
+    assist_hp: Tensor  # [B, N] sum of the full hp of the targets counted in `assists`
+    paint_damage: Tensor  # [B, N] extra damage of packmates due to this mech's paint (target mark), hp
+    shots: Tensor  # [B, N, W] number of times that each weapon fired
+    hits: Tensor  # [B, N, W] direct hits on enemies by each weapon
+    intercepts: Tensor  # [B, N] shots destroyed by its anti-missile system (AMS)
+    intercepted_damage: Tensor  # [B, N] damage that direct hits of the intercepted shots would have dealt, hp
     falls: Tensor  # [B, N] falls
     legs_lost: Tensor  # [B, N] 1 once the legs are destroyed
     shutdowns: Tensor  # [B, N] shutdowns by overheating
     vent_s: Tensor  # [B, N] seconds of venting
-    taken: Tensor  # [B, N, W] hp of damage taken from each weapon of the enemy
-    killed_by: Tensor  # [B, N, W] 1 for the enemy weapon that dealt most damage in the substep of its death
-    zone_s: Tensor  # [B, N] seconds inside the zone
-    bad_actions: Tensor  # [B, N] action values that were not finite
+    taken: Tensor  # [B, N, W] damage taken from each weapon of the enemy, hp
+    killed_by: Tensor  # [B, N, W] 1 for the enemy weapon that dealt most damage in the substep in which the mech died
+    zone_s: Tensor  # [B, N] seconds that the mech was inside the zone
+    bad_actions: Tensor  # [B, N] number of action values that were not finite
 
 
 PER_WEAPON = ("shots", "hits", "taken", "killed_by")
@@ -182,12 +182,12 @@ class State(Fields, TensorClass):
     tick: Tensor  # [B] int64, substeps since the start of the battle
     map_id: Tensor  # [B] int64, index of the map
     last_event: Tensor  # [B] int64, tick of the last decision in which a team dealt damage or scored
-    score: Tensor  # [B, 2] score of blue and red: seconds of zone control, weighted by `Maps.control_rate` and the like
+    score: Tensor  # [B, 2] score of blue and red, such as seconds of zone control times `Maps.control_rate`
     control: Tensor  # [B, 2] share of the zone that each team controlled in the last decision, 0..1
-    messages: Tensor  # [B, N, comm_dim] messages that each mech sent in the last decision
-    focus_slots: Tensor  # [B, N, PREFERENCES] int64, enemy in each of the first PREFERENCES contact slots, or NO_MECH
-    orders_sent: Tensor  # [B, Q, P, OrderField] last Q orders to each pack, newest first; Q = 0 if orders are disabled
-    orders_heard: Tensor  # [B, N, OrderField] last order that each mech received; N = 0 if orders are disabled
+    messages: Tensor  # [B, N, comm_dim] message that each mech sent in the last decision
+    focus_slots: Tensor  # [B, N, PREFERENCES] int64, index of the enemy in each of the first contact slots, or NO_MECH
+    orders_sent: Tensor  # [B, Q, P, OrderField] last Q orders to each pack, newest first; Q = 0 without orders
+    orders_heard: Tensor  # [B, N, OrderField] last order that each mech received; N = 0 without orders
 
 
 def undamaged_spawns(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
@@ -299,7 +299,7 @@ def no_orders(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor
     """Return the order fields of a state before the first order."""
     command, device = config.command, roster.hull.device
     queue = command.queue(config.rules.decision_s) if command.enabled else 0
-    # Created on the device: a constant of the host would be copied at every reset.
+    # Create the columns on the device, because constants of the host would be copied at every reset.
     column = torch.arange(len(OrderField), device=device)
     columns = -((column == int(OrderField.TARGET)) | (column == int(OrderField.ISSUED))).to(torch.float32)
     return {

@@ -42,7 +42,7 @@ class Edit(Settings):
     def run(self) -> None:
         check_writable(self.file)
         if self.file.exists():
-            read_scenario(self.file)  # reports an invalid file at once
+            read_scenario(self.file)  # Read the file now, so that an invalid file is reported at once.
         start = find_scenario(self.start) if self.start else None
         named = tuple(resolve(name).name for name in self.commanders)
         names = (*(f"heuristic:{tier}" for tier in TIERS), *named)

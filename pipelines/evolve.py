@@ -38,7 +38,7 @@ class Evolve(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The number of battles determines the length of the schedules, before the device is known.
+        # The length of the schedules depends on the number of battles, so it must be set before the device is known.
         require(self.train.num_envs > 0, "--train.num-envs", "at least 2 battles", self.train.num_envs)
 
     def run(self) -> None:

@@ -17,5 +17,5 @@ class McpServer:
     def run(self) -> None:
         if self.replays is not None:
             check_writable(self.replays / "battle_1.echelon")
-        # The package keeps stdout for the protocol: all else that is printed goes to stderr.
+        # The MCP package reserves stdout for the protocol and sends all other output to stderr.
         mcp_server(self.replays).run("stdio")

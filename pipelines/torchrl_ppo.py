@@ -29,13 +29,13 @@ class Args:
 
     opponent: str = "heuristic:easy"
     battles: int = 128
-    steps: int = 32  # decisions of every mech per iteration
+    steps: int = 32  # decisions per mech and iteration
     iterations: int = 80
     epochs: int = 4
     minibatches: int = 8
     learning_rate: float = 5e-4
     seed: int = 0
-    device: str = ""  # by default a GPU if there is one
+    device: str = ""  # default: a GPU if available
     backend: str = "auto"  # eager is several times slower, but avoids minutes of compiling on a GPU
     save: str = ""  # file for the weights of the actor
 
@@ -51,7 +51,7 @@ def make_networks(env: EnvBase) -> tuple[ProbabilisticActor, TensorDictModule]:
     inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     loc, value = (MLP(inputs, width, num_cells=[128, 128]) for width in (outputs, 1))
     normal = torch.nn.Sequential(loc, AddStateIndependentNormalScale(outputs, init_value=-0.5))
-    # The environment clips to [-1, 1]; `TanhNormal` cannot recompute the density of a past action where tanh saturates.
+    # Sample a normal without tanh, because `TanhNormal` cannot recompute densities where tanh saturates.
     module = TensorDictModule(normal, ["observation"], ["loc", "scale"])
     actor = ProbabilisticActor(module, ["loc", "scale"], distribution_class=IndependentNormal, return_log_prob=True)
     return actor.to(env.device), TensorDictModule(value, ["observation"], ["state_value"]).to(env.device)
@@ -65,8 +65,8 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
     frames, start_s = env.numel() * args.steps, time.perf_counter()
     for batch in Collector(env, actor, frames_per_batch=frames, total_frames=frames * args.iterations):
         gae(batch)
-        # Actions of dead mechs have no effect, so mask them in the policy loss. The critic also learns from dead mechs,
-        # because they still receive the reward for a victory.
+        # Actions of dead mechs have no effect, so mask them in the policy loss.
+        # The critic also learns from dead mechs, because they still receive the reward for a victory.
         advantage, alive = batch["advantage"], batch["mask"].unsqueeze(-1)
         living = advantage[alive]
         batch["advantage"] = torch.where(alive, (advantage - living.mean()) / living.std(), 0.0)
@@ -90,7 +90,7 @@ def evaluate(actor: ProbabilisticActor, args: Args) -> int:
     held_out = dataclasses.replace(BATTLE, map_seed=BATTLE.map_seed + 1)
     env = echelon.mechs(held_out, args.opponent, args.battles, args.device, args.seed + 1_000_000)
     td, wins = env.reset(), 0
-    is_first = torch.ones_like(td["done"])  # battles restart automatically, so count only the first of each
+    is_first = torch.ones_like(td["done"])  # Environments reset automatically: count only each one's first battle.
     with torch.no_grad(), set_exploration_type(ExplorationType.RANDOM):
         for _ in range(env.max_steps):
             stepped, td = env.step_and_maybe_reset(actor(td))

@@ -41,7 +41,7 @@ class Tournament:
             try:
                 period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
             except KeyboardInterrupt as interrupt:
-                # An interrupt between two batches has no message.
+                # An interrupt between two batches has no message, so add a hint.
                 raise KeyboardInterrupt(str(interrupt) or "repeat the command to continue") from None
         show_standings(store, self.json, f"after period {period}")
         if not self.json:

@@ -38,7 +38,7 @@ def train(
     `again` is the command that resumes an interrupted run, by default `resume_command`."""
     console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
-    # Build everything named on the command line before creating the run folder.
+    # Build everything named on the command line before the run folder is created, so that an error leaves no folder.
     check_opponents(config, device)
     smoke_test_components(config, load_extra_rewards(config.extra_rewards), device, policy_of)
     init = named_checkpoint(config.init_from) if config.init_from and not config.resume else None

@@ -43,7 +43,7 @@ def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[
     graph = fused(decide, device, name=f"heuristic:{tier}", exact=True)
 
     def call(team: TensorDictBase) -> TensorDictBase:
-        # A Python number would become a constant, and a new value or other strides would trigger a recompilation.
+        # Pass a contiguous tensor: torch.compile would recompile for each new Python number, and for other strides.
         weapon_use = torch.as_tensor(commander.weapon_use, device=device).expand(*team.shape, 1).contiguous()
         for name, leaf in zip(commander.out_keys, graph(weapon_use, *map(team.get, commander.in_keys)), strict=True):
             team.set(name, leaf)

@@ -203,7 +203,7 @@ class EnvTeams:
             views = [view] if view is not None and name == self.first else self.views(shown, name)
             return [self.policies[name](team) for team in views]
 
-        # Inference mode is a setting of each thread.
+        # torch's inference mode applies to one thread only, so each worker thread must enter it.
         beside = torch.inference_mode()(called)
         shared = [
             name for name in self.policies if name != self.first and self.threads > 1 and is_pure(self.policies[name])

@@ -160,7 +160,7 @@ class Gunner(nn.Module):
         aims = self.will_hit if self.tier.takes_aim else self.reaches
         wanted = aims(view, target, battery) & self.is_used
         if self.tier.burns:
-            # At close range a warm mech saves its heat for the stream, whose heat can shut the target down.
+            # A hot mech in range of its stream (a beam that fires continuously) saves its heat for this weapon.
             burns = (view.of_hull(self.streams) > 0) & (view.heat > CYCLE_HEAT) & wanted[..., -1]
             wanted = wanted & ~(burns[..., None] & self.is_secondary)
         return cycle(view, battery, wanted) if self.tier.cycles else self.hold(view, wanted)
@@ -178,7 +178,7 @@ class Gunner(nn.Module):
         if self.tier.shares_paint:
             in_reach = in_reach | (battery.homes & (target.exists & target.painted)[..., None])
         if self.tier.lines_up:
-            # Unaimed guns, and everything on the third trigger, fire straight ahead, also into walls.
+            # Unguided shots and weapons of the third trigger fly straight ahead: the target must be ahead and visible.
             lined_up = target.clear & (target.offset[..., 0] > LINED_UP * length(target.offset[..., :2]))
             in_reach = in_reach & (lined_up[..., None] | ~(self.is_tertiary | battery.straight))
         return in_reach

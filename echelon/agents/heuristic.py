@@ -138,7 +138,7 @@ class Heuristic(TensorDictModuleBase):
         faces_target = target.exists & self.tier.faces_target
         face = torch.where(faces_target[..., None], target.offset[..., :2], view.path)
         ahead, left = unit(face).unbind(-1)
-        # Behind the mech the sine alone would let it oscillate, so it turns at full rate.
+        # If the target is behind the mech, the sine of its angle is small, so the mech turns at its full rate instead.
         turn = torch.where(ahead < 0, sign(left >= 0), (TURN_GAIN * left).clamp(-1, 1))
         action = ahead.new_zeros((*ahead.shape, layout.action_width(self.comm_dim)))
         action[..., Act.FORWARD : Act.VERTICAL] = direction.clamp(-1, 1)

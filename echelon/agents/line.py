@@ -87,7 +87,7 @@ class LineCommander(TensorDictModuleBase):
             "straight": float_table([[waits(hull, trigger, config) for trigger in Trigger] for hull in hulls]),
         }
         longest = max(len(line) for line in lines)
-        # Padding steps end at time 0, so their conditions are never true.
+        # Shorter lines are padded with steps that end at time 0 s, so these steps are never carried out.
         padded = [(*line, *[Step(until_s=0.0)] * (longest - len(line))) for line in lines]
         for name, read in FACTS.items():
             tables[f"step_{name}"] = float_table([[read(step) for step in line] for line in padded])
@@ -186,7 +186,7 @@ class LineCommander(TensorDictModuleBase):
         offset = target.offset[..., :2]
         distance = length(offset).clamp_min(TINY)[..., None]
         beyond = offset * (1 - keep / distance)
-        # Walk around the target to its back: `round_by` is positive to the left of its facing.
+        # The mech walks around the target to its back. `round_by` is positive if the mech is left of the target.
         outwards = -offset / distance
         round_by = target.facing[..., :1] * outwards[..., 1:] - target.facing[..., 1:] * outwards[..., :1]
         behind = exact.sum(target.facing * outwards, -1)[..., None]

@@ -56,6 +56,6 @@ def scripted_hash(name: str) -> str | None:
     tier: Tier | None = table.get(name_in_table)
     if tier is None:
         return None
-    # Only abilities that differ from the defaults, so an ability added later does not change existing hashes.
+    # Hash only the abilities that differ from the defaults, so that a new ability does not change existing hashes.
     has = {ability: value for ability, value in asdict(tier).items() if value != getattr(Tier, ability)}
     return hashlib.sha256(json.dumps(has, sort_keys=True).encode()).hexdigest()

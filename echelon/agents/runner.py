@@ -281,7 +281,7 @@ class SeatedPolicy(Decider):
         width = self.width if observed.noise is None else observed.noise.shape[-1]
         action = check_action(self.policy, self.who, output, (len(self.decided), self.mechs, width))
         remembered = output.get(("next", "memory"), self.memory)
-        # A captured graph reads memory at a fixed address. In a view, memory from before a decision may be restored.
+        # Update in place for a CUDA graph, which reads the policy's memory at a fixed address.
         if self.is_pool or self.graph_key() is None:
             self.memory = remembered
         else:

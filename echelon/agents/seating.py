@@ -72,7 +72,7 @@ class RunnerMaker:
         for slot in slots:
             by_size[sizes[slot.row]].append(slot)
         call, battles = self.call_of(name, policy), len(sizes) // 2
-        # A compiled graph has a fixed shape: one team of every battle, or both.
+        # A compiled policy has a fixed batch shape: it decides for one team of each battle, or for both teams.
         least = 0 if call is policy else battles
         groups = []
         for mechs, teams in by_size.items():
@@ -110,7 +110,7 @@ class RunnerMaker:
     def _forward_of(self, policy: Stackable) -> StackedForward:
         architecture = policy.architecture
         if architecture not in self._forwards:
-            # Inference tensors would trigger a recompilation in later calls.
+            # Leave inference mode, because inference tensors would trigger a recompilation in later calls.
             with torch.inference_mode(False), torch.no_grad():
                 self._forwards[architecture] = StackedForward(policy, self.device, self.compute, self.compiled)
         return self._forwards[architecture]
@@ -121,7 +121,7 @@ class RunnerMaker:
             return policy
         if name not in self._scripted:
             twin = copy.deepcopy(policy)
-            # A number on the host would be copied to the device at each call.
+            # Store the number on the GPU; a number on the host would be copied to the GPU at each call.
             weapon_use = torch.full((), float(policy.weapon_use), device=self.device)
             graph = compiled_heuristic(twin, self.device)
 
@@ -139,7 +139,7 @@ def decide_all(threads: int, deciders: Sequence[Decider], observation: TeamObser
     if min(threads, len(shares)) < 2 or observation.mask.device.type != "cpu":
         return one_by_one(deciders, observation)
 
-    # Inference mode is a setting of each thread.
+    # torch's inference mode applies to one thread only, so each worker thread must enter it.
     @torch.inference_mode()
     def decide(share: SeatedPolicy) -> Tensor:
         return share.decide(observation)
@@ -164,7 +164,7 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     module: nn.Module = policy
     check_evaluation_mode(name, policy)
     check_comm_dim(name, policy, env.config.comm_dim)
-    # A device with an index, which the device of an env may lack.
+    # Get a device with an index, such as cuda:0; the environment's device may be just cuda.
     battle_device = torch.empty(0, dtype=torch.float32, device=env.device).device
     for leaf in (*module.parameters(), *module.buffers()):
         fits = fits_device(leaf.device, battle_device, is_copied=is_stackable(policy))

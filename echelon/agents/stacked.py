@@ -172,13 +172,13 @@ class StackedPolicies(Decider):
     ) -> None:
         self.forward, self.policies, self.mechs, device = forward, policies, mechs, forward.device
         blocks_by_policy = [blocks_of(policy_slots) for policy_slots in slots]
-        # Compiled graphs and GPUs fuse the constants into the products.
+        # Only a CPU in eager mode reads precomputed constants; compiled graphs and GPUs compute them in the products.
         read = with_constants if forward.chunk is None else nn.Module.state_dict
         policy_states = [{k: v.to(device) for k, v in read(policy.network).items()} for policy in policies]
         states = [state for state, rows in zip(policy_states, blocks_by_policy, strict=True) for _ in rows]
         blocks = [block for per_policy in blocks_by_policy for block in per_policy]
         chunk = forward.chunk or -(-len(blocks) // forward.threads)
-        # The last chunk is padded with blocks of empty slots.
+        # Pad the last chunk to full size with blocks of empty slots.
         spare = -len(blocks) % chunk
         states += states[-1:] * spare
         places = [seat for block in blocks for seat in block] + [None] * (spare * SLOTS)

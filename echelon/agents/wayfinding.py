@@ -122,7 +122,7 @@ class Wayfinder(nn.Module):
         Args:
             clearance: `[B, A, K]` smallest distance between centers along an axis, vox.
         """
-        # Hulls are boxes aligned with the map's axes.
+        # A mech's hull is a box aligned with the map's axes, so convert positions to map axes first.
         frame = heading[..., None, :]
         x, y = to_world(self.cells.flatten(0, 1).expand(*heading.shape[:-1], -1, 2), frame).unbind(-1)  # [B, A, 121]
         other_x, other_y = to_world(others, frame.expand_as(others)).unbind(-1)

@@ -193,8 +193,8 @@ class BatchArena:
             require(isinstance(recorder, Recorder), "recorder", "a Recorder", recorder)
             recorder.battles = [battle_index for battle_index in recorder.battles if battle_index < len(battles)]
             require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, the batch size", "none")
-        # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved,
-        # and the caller's autocast does not reach networks, whose precision is `compute`.
+        # A custom policy may sample from torch's global generator, so restore the caller's generator state afterwards.
+        # Networks compute in the precision `compute`, so the caller's autocast is disabled.
         with (
             kept_generators(self.device),
             full_products(self.device),
@@ -204,7 +204,7 @@ class BatchArena:
         ):
             batch = self.make_batch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
-            # CPU threads share battles and networks; a multi-threaded operation would wait for the slowest thread.
+            # CPU threads split the battles and networks; a multi-threaded operation would wait for the slowest thread.
             with one_thread(self.device):
                 outcome = batch.play(sink, self.on_progress)
         return BatchResult(to_results(outcome), time.perf_counter() - start_s)
@@ -254,7 +254,7 @@ class MatchBatch:
         self.mechs = max(self.sizes)
         """Mechs of the larger team, A; the other team is padded to it."""
         count, device = self.env.num_envs, arena.device
-        # Padding battles get seed 0, and their teams act with zero actions.
+        # The batch is padded to full size with battles of seed 0, in which all actions are zero.
         self.seeds = torch.tensor([battle.seed for battle in battles] + [0] * (count - len(battles)), device=device)
         slots, policies = self._teams(count)
         for name, policy in policies.items():

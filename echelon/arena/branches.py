@@ -218,7 +218,7 @@ class ForkedBatch(InterventionBatch):
         super().__init__(*of_match)
         self.fork = fork
         self.successor = MatchBatch(self.arena, [fork.battle])
-        # Values would mix two commanders.
+        # Record no value estimates, because they would mix the estimates of two commanders.
         self.estimates = None
         self.choose([])
 

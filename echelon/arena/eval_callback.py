@@ -50,9 +50,9 @@ class EvalCallback(Callback):
         """Evaluate a policy that has not been evaluated before."""
         iteration = trainer.counters.iterations
         if self.evaluator is not None:
-            # Without a state, the resumed run was trained without this callback for a while.
+            # `last` is -1 in a resumed run that trained without this callback: keep all rows of its table.
             last = self.evaluator.last_iteration
-            # The final evaluation of an earlier end follows its checkpoint, so it is kept unless it is repeated now.
+            # An earlier end of the run wrote a final evaluation after its checkpoint: keep it unless it is repeated.
             stays = last < 0 < iteration or not self._is_due(trainer, self.evaluator)
             self.evaluator.open_table(iteration if stays else last)
             trainer.best = self.best_saved = self.evaluator.best_iteration
@@ -68,7 +68,7 @@ class EvalCallback(Callback):
         if self.evaluator is None or not self._is_due(trainer, self.evaluator):
             return
         if trainer.ended or trainer.requests.stop:
-            # The final evaluation follows.
+            # Skip this evaluation, because the final evaluation follows.
             return
         if iteration == 0:
             panel = ", ".join(self.evaluator.panel)
@@ -97,7 +97,7 @@ class EvalCallback(Callback):
         def play() -> None:
             new_scores = evaluator.evaluate_final() if is_final else evaluator.evaluate()
             if recorded > 0:
-                # The name of the run folder, without its path, and of the checkpoint.
+                # Name the policy by its run folder, without the path, and its checkpoint.
                 checkpoint = checkpoint_path(trainer.folder, trainer.counters.iterations)
                 name = f"{trainer.folder.resolve().name}/{checkpoint.name}"
                 replays.append(evaluator.record_battles(recorded, name))

@@ -65,7 +65,7 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
         for group_policy in group_policies:
             td = group_policy(td)
         stepped, td = env.step_and_maybe_reset(td)
-        # TorchRL copies the root entries from `next` of the previous decision.
+        # Hash these entries only under `next`: TorchRL copies them to the root of the next step.
         repeated = ("outcome", *((group, "reward_terms") for group in env.group_map))
         tensors = {**leaves(stepped.exclude(*repeated)), **leaves(env.state)}
         for battle, digest in enumerate(digests):

@@ -124,7 +124,7 @@ class Result:
         half = self.battles / 2
         rates: dict[str, float] = {}
         for side in (Winner.BLUE, Winner.RED):
-            # X is blue in battles with an even index, Y in the others.
+            # Policy X is blue in battles with an even index; policy Y is blue in the other battles.
             first = int((side == Winner.RED) == x)
             rates[side.name.lower()] = sum(outcome.winner == side for outcome in self.outcomes[first::2]) / half
         return rates
@@ -335,7 +335,7 @@ def named_match(
     x_policy, y_policy = (commander.policy(env, settings.device) for commander in commanders)
     x_id, y_id = (commander.id for commander in commanders)
     if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):
-        # Equal weights, but model settings that differ without changing a weight.
+        # The ids are hashes of weights. The weights are equal here, but other settings differ: use the names.
         x_id, y_id = (commander.name for commander in commanders)
     return Match((x_id, x_policy), {y_id: y_policy}, env, battles, settings)
 

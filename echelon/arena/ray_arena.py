@@ -85,7 +85,7 @@ class RayArena(BatchArena):
             pending.append((starts[number], BatchResult(results, now_s - start_s)))
             start_s = now_s
             if recorder is not None and worker_recorder is not None:
-                # The worker recorded into a copy, whose content is moved here.
+                # The Ray worker filled a copy of the recorder, so copy its content into the caller's recorder.
                 vars(recorder).update(vars(worker_recorder))
                 pending, recorder = [pending[-1], *pending[:-1]], None
             if recorder is None:

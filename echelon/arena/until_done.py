@@ -63,7 +63,7 @@ def run_until_done(
             if not bool(endings.running.any()):
                 break
             if on_progress is not None:
-                # Few battles end early, and the time limit bounds all of them.
+                # Few battles end early, so progress counts at least the elapsed share of the time limit.
                 done = max(count - float(endings.running.sum()), count * number / max_decisions)
                 on_progress(done - reported)
                 reported = done

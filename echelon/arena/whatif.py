@@ -254,7 +254,7 @@ def play_turns(
     on_progress: Callable[[float, int], object],
 ) -> Tensor:
     """Return blue's score in each branch, `[len(turns), branches]`; branches in `log` are not played again."""
-    # The seeds depend only on the battle, so a larger number of branches starts with the same ones.
+    # Branch seeds depend only on the battle's seed, so a run with more branches begins with the same seeds.
     chances = noise.battle_seeds(origin.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
     head = [arena.config.signature(), *origin, arena.compute, arena.processor]
@@ -306,7 +306,7 @@ def of_replay(battle: Any, index: int) -> BattleSetup:
 def commander_of(name: str) -> Commander:
     """Resolve the commander of a team's mechs from its name in a replay."""
     commander = resolve(mechs_of(name))
-    # The replay contains the orders, so a file that names a language model causes no call.
+    # The replay already contains the orders, so take only the mechs' policy; no language model is called.
     return resolve(commander.mechs) if isinstance(commander, PackCommander) else commander
 
 

@@ -82,7 +82,7 @@ class ModelSettings(Settings):
             require(is_plain and not url.query and not url.fragment, "base_url", limit, shown)
         is_key = not self.api_key_env or self.api_key_env.endswith(("KEY", "TOKEN"))
         is_name = not self.api_key_env or KEY_NAME.fullmatch(self.api_key_env) is not None
-        # An invalid name may be the key itself, so it is not shown.
+        # An invalid variable name may be the API key itself, so the message does not show it.
         limit = "the name of an environment variable that ends in KEY or TOKEN, not the key itself"
         require(is_key and is_name, "api_key_env", limit, "another text")
 
@@ -201,7 +201,7 @@ class ChatClient:
             answer = ChatResponse("", fault=f"status {error.status_code}", detail=str(error))
         except self._errors.APIConnectionError as error:
             answer = ChatResponse("", fault=CONNECTION, detail=f"{error} {error.__cause__ or ''}")
-        except Exception as error:  # any transport error of a broken server, even within a body
+        except Exception as error:  # A broken server may cause any error, even while its reply is read.
             answer = ChatResponse("", fault=CONNECTION, detail=f"{type(error).__name__}: {error}")
         latency_s = time.perf_counter() - start_s
         return answer._replace(
@@ -225,7 +225,7 @@ class ChatClient:
         if settings.max_tokens > 0:
             further["max_tokens"] = settings.max_tokens
         body = b""
-        # Read in chunks, because the client itself does not limit the body size.
+        # Read the reply in chunks, because the client library does not limit its size.
         create: Any = self._client.chat.completions.with_streaming_response.create
         async with create(model=settings.model, messages=prompt, **further) as response:
             async for chunk in response.iter_bytes():
@@ -273,7 +273,7 @@ def read_answer(body: bytes) -> ChatResponse:
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str) or not content.strip():
         return ChatResponse("", prompt, written, fault=EMPTY, detail="no text in the first choice")
-    # A lone surrogate cannot be encoded, so it could be neither sent nor written.
+    # Replace lone surrogates: UTF-8 cannot encode them, so the text could be neither sent nor written.
     text = content.encode("utf-8", "replace").decode("utf-8")
     if len(text) > MOST_BYTES:
         return ChatResponse("", prompt, written, fault=TOO_LONG, detail=f"more than {MOST_BYTES:,} letters")

@@ -159,7 +159,7 @@ class ChatCommander:
             self.counts["fallback"] += 1
             living = [pack["pack"] for pack in question.report["packs"] if pack["alive"]]
             return [{"pack": pack, "kind": self.settings.fallback} for pack in living]
-        # Parse the reply again instead of using the row's orders, so that orders from a file are checked.
+        # Parse the reply again instead of using the row's orders, because a row from a file may contain invalid orders.
         orders, _ = read_orders(row["reply"], question.seat)
         if row["late"]:
             talk.wait, talk.late = row["late"], orders

@@ -36,7 +36,7 @@ class ResolvedChatCommander(PackCommander):
     def id(self) -> str:
         """Identifier of the model, prompt hash, server settings, and the mechs' policy."""
         facts = facts_of(self.settings)
-        # The prompt hash covers the style.
+        # Leave out the style: it is part of the prompt, whose hash is in the id.
         told = {name: value for name, value in facts["settings"].items() if name not in ("style", "model")}
         assert self.command is not None
         told |= {"period": self.command.period, "delay_s": self.command.delay_s}
@@ -72,7 +72,7 @@ def resolve_chat(name: str) -> ResolvedChatCommander:
     calls = path.with_name(f"{path.stem}.calls.jsonl")
     if name.startswith(f"{RECORDED}:") and not calls.is_file():
         raise FileError(f"{calls}: expected the record of the calls of {path.name}, found none")
-    # The model's training data is unknown, as for a commander with a factory.
+    # The None means that nothing is known about the model's training data.
     return ResolvedChatCommander(name, None, resolve(mechs).policy, mechs, command, settings, calls)  # type: ignore[arg-type]
 
 

@@ -55,7 +55,7 @@ class Joystick:
         row[Act.YAW_RATE] = self.turn if self.face is None else self._turn_to(self.face, mech, state, sim_model)
         row[Act.VENT] = 1.0 if self.vent else -1.0
         for name, column in zip(TRIGGER_NAMES, TRIGGER_COLUMNS.values(), strict=True):
-            # A larger value of the secondary trigger would clear sensors instead of jamming.
+            # A value above `ECCM_TRIGGER` would select ECCM (clear own sensors) instead of ECM (jam enemy sensors).
             row[column] = ECCM_TRIGGER if name in self.fire else -1.0
         if self.target is not None:
             sought = state.focus_slots[self.battle, mech] == list(names).index(self.target)

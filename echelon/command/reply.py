@@ -82,7 +82,7 @@ def json_of(text: str, name: str) -> Any:
         try:
             value, end = decoder.raw_decode(answer, start)
         except (ValueError, RecursionError):
-            # Do not search its inner values, because a truncated answer would then give only some of its orders.
+            # Do not parse values inside a truncated JSON text, because they would contain only some of the orders.
             raise ConfigError(f"{name} must be JSON such as {EXAMPLE}, got {quoted(answer[start:][:80])}") from None
         values[answer[start:end]] = value
     require(bool(values), name, f"JSON such as {EXAMPLE}", (answer.strip() or text)[:80])
@@ -151,7 +151,7 @@ class Replies:
             if line is not None:
                 self._add(line)
             elif self._part:
-                # The next call returns the end marker.
+                # Put the end marker back, so that the next call returns it.
                 self.lines.put(None)
                 return self._taken()
             else:
@@ -197,7 +197,7 @@ class Replies:
         if self._thinks:
             return False
         if self._open:
-            # A message starts within another one, so the earlier JSON was truncated; refuse it with this line.
+            # A new message starts before the brackets of the last one are closed: refuse both as truncated JSON.
             return text.startswith('{"orders"') and has_json(text)
         span, self._span = b"\n".join(self._span).decode("utf-8", "replace"), []
         return has_json(span)
@@ -278,7 +278,7 @@ def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float
 
 def number_of(value: Any, name: str, low: float, high: float) -> float:
     """Return a checked finite number within limits."""
-    # Comparisons with NaN are false. Large integers are compared before the conversion to float.
+    # A comparison with NaN is false. Compare before the conversion to float, which fails for very large integers.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     require(is_number and low <= value <= high, name, f"a number in {low:g}..{high:g}", value)
     return float(value)

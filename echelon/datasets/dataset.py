@@ -388,7 +388,7 @@ class DatasetWriter:
 
     def _write(self) -> None:
         require(self.lengths[BATTLES] > 0, "battles", "at least one played", 0)
-        # Larger dtypes first, so that each column starts at a multiple of its item size.
+        # Write columns with larger dtypes first, so that each column starts at a multiple of its item size.
         ordered = sorted(self.columns.items(), key=lambda item: -item[1].dtype.itemsize)
         with atomic_write(self.path) as draft, open(draft, "wb") as file:
             file.write(self._header(ordered))

@@ -23,7 +23,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, new_folder, writing_to
 
 try:
-    import h5py  # noqa: F401  # Minari's file format
+    import h5py  # noqa: F401  # Minari writes HDF5 files
     import numpy as np
     from gymnasium.envs.registration import EnvSpec
     from gymnasium.spaces import Box
@@ -73,7 +73,7 @@ def write_minari(dataset: Dataset, folder: Path) -> int:
         ConfigError: if the name is invalid for Minari, or the folder exists.
         FileError: if it is not writable.
     """
-    folder = folder.expanduser().resolve()  # Minari would join a relative path twice
+    folder = folder.expanduser().resolve()  # Pass an absolute path, because Minari would prepend a relative one twice.
     name, first = name_of(folder), next(episodes(dataset))
     with new_folder(folder, folder.parent / f".{folder.name}.{os.getpid()}") as draft, writing_to(folder):
         storage = MinariStorage.new(

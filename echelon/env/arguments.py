@@ -154,7 +154,7 @@ def lookup_actions(key: Any, table: Tensor, action: Any) -> Tensor:
     count = len(table)
     index = index_action(key, f"an index of {count} actions", action)
     try:
-        # Map negative indices to an invalid one, because they would count from the end.
+        # Map negative indices to an invalid index; otherwise torch would count them from the end.
         return table[torch.where(index < 0, count, index)]
     except IndexError:
         lowest, highest = (int(edge) for edge in index.aminmax())

@@ -81,7 +81,7 @@ class Blocks:
                 return run(span)
 
         if self.threads == 1 or len(spans) == 1 or not self._has_compiled:
-            # Run the first call sequentially, or every thread would compile.
+            # Run the first call sequentially; otherwise every thread would compile the same function.
             self._has_compiled = True
             return [alone(span) for span in spans]
         return list(workers(self.threads).map(alone, spans))
@@ -101,7 +101,7 @@ def workers(count: int) -> ThreadPoolExecutor:
     pool = ThreadPoolExecutor(count, "echelon-block")
 
     def settle_in() -> None:
-        # A new thread takes over torch's thread count on its first operation, so get the count before setting it.
+        # A thread's first torch call gives it the global thread count, so make such a call before setting the count.
         torch.get_num_threads()
         torch.set_num_threads(1)
         ready.wait()
@@ -112,5 +112,5 @@ def workers(count: int) -> ThreadPoolExecutor:
     return pool
 
 
-# After a fork, the child has the pool but none of its threads, so it must create a new pool.
+# A forked child process inherits the thread pool without its threads, so it must create a new pool.
 os.register_at_fork(after_in_child=workers.cache_clear)

@@ -34,9 +34,10 @@ def fingerprint(saved: TensorDictBase) -> Tensor:
     keys = [key for key in keys if not set(key) & set(left_out) and not is_off(key[-1], saved.get(key))]
     for i, key in enumerate(sorted(keys)):
         leaf = saved.get(key)
-        bits = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)  # `clone` of a TensorDict makes 0.0 of -0.0
+        # Adding 0.0 turns -0.0 into 0.0, as `clone` of a TensorDict does.
+        bits = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)
         seed = torch.tensor([i], device=bits.device)
-        # Odd weights, so that every single change alters the sum; integer sums wrap alike on every device.
+        # With odd weights, any single change alters the sum. Integer overflow gives the same result on every device.
         total += (bits * (noise.bits(seed, 0, 0, bits.shape[1]) * 2 + 1)).cumsum(1)[:, -1]
     return total
 

@@ -195,7 +195,7 @@ class Engine:
             selection.restore(terrain, restarted.fresh.terrain)
         if not has_areas(self.sim_model.maps):
             return restarted
-        # Drawn spawn places: the initial observation differs between battles on one map, so it is not cached.
+        # With random spawn places, the initial observation differs between battles on one map, so it is not cached.
         return with_initial_observations(
             restarted, selection, *self.initial_observation(restarted.fresh), self.sim_model.roster.teams
         )
@@ -220,7 +220,7 @@ class Engine:
         if self.sim_model.config.command.enabled:
             with no_grad_outside_inference_mode():
                 before, action = self.apply_commands(before, action, commands, self.sim_model)
-        # GPU loops do not support an observer.
+        # The numba loops on a GPU cannot call an observer (`StepObserver`).
         loops = self.usable_loops() if observer is None or self.device.type == "cpu" else None
         self.last_ran_loops = loops is not None
         if loops is not None:

@@ -153,7 +153,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         """
         self.next_seed, self._last_observation = next_seed, None
         with no_grad_outside_inference_mode():
-            # Clone: a graph compiled for one tensor in two arguments does not fit two different tensors.
+            # Clone the seeds: a graph compiled with one tensor as two arguments does not accept two different tensors.
             self.state = open_on_map(next_seed.clone(), *self._map_source)
 
     def run_eagerly(self) -> None:
@@ -326,7 +326,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
             info=self.info,
             extra_rewards=self.extra_rewards,
         )
-        # The maps of this environment may have been renewed or weighted.
+        # Copy the map pool too, because its maps may have been replaced or weighted since construction.
         other.map_pool.take_over(self.map_pool)
         return other
 
@@ -354,7 +354,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         self._last_observation = observed.to(device) if shown else None
         return self
 
-    # Seeds and initial observations
+    # Seeds and observations
 
     def _set_seed(self, seed: int | Tensor | None) -> None:
         """Set `next_seed [B]` int64, the seeds of the battles that the next reset begins."""
@@ -442,7 +442,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
             td.set(key, value)
         for group in self.group_map:
             for key in self._memory_keys(group):
-                # Gradients flow on through the memories of battles that continue.
+                # Battles that continue keep their policy memory, and gradients flow through it.
                 td.set(key, cleared(td.get(key), mask))
         return self._flagged(td, restarts)
 
@@ -561,7 +561,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         if self.info:
             winner = empty.get(("outcome", "winner"))
             empty.set(("outcome", "winner"), torch.full_like(winner, int(Winner.RUNNING)))
-        # Views of one tensor of all mechs, as in a step: other strides would compile another graph.
+        # As in a step, both teams are views of one tensor; other strides would trigger a recompilation.
         for name in {key[1:] for key in self._renewed if key[0] in self.teams}:
             both_teams = torch.cat([empty.get((group, *name)) for group in self.teams], 1)
             for group, span in self.teams.items():

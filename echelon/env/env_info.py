@@ -113,7 +113,7 @@ class EnvInfo:
         Raises:
             ConfigError: another mode, or `battle` or `side_px` out of range.
         """
-        # Imported lazily, because only pictures need Pillow.
+        # Imported here, because only rendering needs Pillow.
         from echelon.env.render import render
 
         index = battle if env_index is None else env_index

@@ -34,7 +34,7 @@ class CompileProcess:
 
     def __init__(self, folder: Path) -> None:
         self.began, self.is_logged = time.perf_counter(), False
-        # Start in the package's folder, so that no file in the caller's folder shadows a module.
+        # Start the process in the package's folder, so that no file in the caller's folder shadows a module.
         self.process = subprocess.Popen(
             [sys.executable, "-c", COMMAND],
             cwd=PACKAGE.parent,

@@ -45,7 +45,7 @@ def form_of(device: torch.device, backend: Backend = "auto") -> Form:
 
 def without_loops(device: torch.device) -> Literal["graph", "eager"]:
     """Return the form for `auto` on devices where loops are missing or slower."""
-    # Without numba, use eager mode on a CPU. It gives the same bits as the loops; compiled graphs would not.
+    # Without numba, a CPU uses eager mode: it gives the same bits as the numba loops, and compiled graphs do not.
     return "eager" if device.type == "cpu" else "graph"
 
 

@@ -39,7 +39,7 @@ def measure(device: torch.device) -> Measurement:
     config = EnvConfig.small() if device.type == "cpu" else EnvConfig.standard()
     file, other = measurement_file(device), form_of(device, without_loops(device))
     if file is not None:
-        # Delete an earlier result first: it may be outdated if this measurement fails.
+        # Delete an earlier result first, so that no outdated result remains if this measurement fails.
         file.unlink(missing_ok=True)
     is_equal = plays_equally(config, device)
     num_envs, maps = battles_to_time(config, device), None
@@ -49,7 +49,7 @@ def measure(device: torch.device) -> Measurement:
         maps, timers[form] = env.sim_model.maps, timed_rollout(env)
     seconds: dict[str, list[float]] = {form: [] for form in timers}
     for _ in range(ROUNDS):
-        # Alternate between forms, so that other load on the machine slows both.
+        # Alternate between the two backends, so that other load on the machine slows both.
         for form, timer in timers.items():
             seconds[form].append(timer())
     agent_steps = DECISIONS * num_envs * config.num_mechs

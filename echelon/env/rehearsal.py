@@ -111,7 +111,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> RehearsalResult:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            # Any compiler error: log it and fall back to eager mode.
+            # On any compiler error, log it and fall back to eager mode.
             _require_alive(env.device, error)
             env.run_eagerly()
             fall_back(f"the simulation runs eager instead of {requested}: {cause_of(error)}")
@@ -141,7 +141,7 @@ class Comparison:
         """Return `function` with a comparison to `dense` at each call; `batched` as in `COMPARED`."""
 
         def call(*arguments: Any) -> Any:
-            # Copy before the call, because the call changes terrain in place.
+            # Copy the arguments before the call, because the call changes terrain in place.
             rows = [first_rows(argument) for argument in arguments[:batched]]
             result = function(*arguments)
             self.compare(name, result, dense(*rows, *arguments[batched:]))

@@ -60,7 +60,7 @@ class CalledBattles:
         }
         """Input of the next decision: streams, masks and memories of both groups, `telemetry`, `is_init`."""
         with no_grad_outside_inference_mode():
-            # Cloned, because they are written in place from now on.
+            # Clone these entries, because every decision overwrites them in place.
             self.telemetry = self.leaves[TELEMETRY,].clone()
             self.memories = {key: leaf.clone() for key, leaf in self.leaves.items() if is_memory(key)}
         self.leaves |= self.memories | {(TELEMETRY,): self.telemetry}
@@ -253,7 +253,7 @@ class StaticBattles:
             env.engine.reset_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
             restore_ground(self.state.terrain, mask, self.state.map_id, env.sim_model.maps)
             self._write_initial_observations(mask, env.map_pool.initial_observations)
-        # After a captured decision, keep no reference to its tensors.
+        # Keep no reference to the decision's tensors, because a CUDA graph reuses their memory.
         self._last = None
         self._return()
 

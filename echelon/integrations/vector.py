@@ -65,7 +65,7 @@ class MechVectorEnv(VectorEnv):
         self._over = np.zeros(self.num_envs, dtype=bool)
         """Environments whose battle has ended and not restarted."""
 
-    # Mechs as environments; `TeamVectorEnv` overrides this
+    # Each mech counts as one environment; `TeamVectorEnv` overrides these methods.
 
     def _environments(self) -> int:
         return self.view.batch_size.numel()

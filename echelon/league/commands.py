@@ -67,7 +67,8 @@ def battle_against(league: Path, entry: str) -> EnvConfig:
     """
     with closing(Store(league)) as store:
         store.find(entry)
-        with store.writing():  # fail before the training, not after it
+        # Open a write transaction, so that a read-only league fails before the training and not after it.
+        with store.writing():
             return store.env
 
 
@@ -209,11 +210,11 @@ def tournament(
         if replay is not None and recorder is None:
             check_writable(replay)
             first = recorder = Recorder(list(range(min(replay_battles, arena.arena.settings.batch, len(battles)))))
-        # Closed explicitly, so that an interrupt releases the claims.
+        # Close the generator explicitly, so that an interrupt releases the claims on unplayed battles.
         with closing(arena.play(battles, first)) as batches:
             matches = matches_of(progress(batches, len(battles), arena.arena))
         recorded = matches if first is not None else recorded
-    # Empty if other processes played all battles.
+    # `recorded` is empty if other processes played all battles.
     if replay is not None and recorder is not None and recorded:
         names = {entry.id: entry.name for entry in store.entries()}
         battles_shown = [recorded[index] for index in recorder.battles]
@@ -249,7 +250,7 @@ def evolve(
     check_left_alone(train, TrainConfig.quick(), SET_BY_LEAGUE, "the league")
     train = dataclasses.replace(train, device=device)
     initial = named_checkpoint(start) if start else None
-    # Only one process may train in the folders of the roles.
+    # Only one process at a time may train the league's agents in their run folders.
     with file_lock(store.folder / ".evolve.lock"):
         evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)
         for turn in range(1, turns + 1):

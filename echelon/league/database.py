@@ -168,7 +168,7 @@ class Database:
         self.path, self.steps, self.patience_s = path, 0, PATIENCE_S
         uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro&immutable=1' if mode == 'immutable' else mode}"
         self.connection = self._retrying(lambda: sqlite3.connect(uri, ATTEMPT_S, isolation_level=None, uri=True))
-        # Closes a forgotten connection with its object; Python 3.13 warns about dropped open connections.
+        # If the caller forgets `close`, the garbage collector closes the connection; Python 3.13 warns about open ones.
         self.close = weakref.finalize(self, close_quietly, self.connection)
         self.connection.set_progress_handler(self._is_endless, STEPS)
         if sys.version_info >= (3, 11):
@@ -205,7 +205,7 @@ class Database:
             yield
             self.execute("COMMIT")
         except BaseException:
-            # After a full disk, SQLite has already rolled back.
+            # If the disk was full, SQLite has already rolled back the transaction.
             if self.connection.in_transaction:
                 with contextlib.suppress(FileError):
                     self.execute("ROLLBACK")
@@ -221,10 +221,10 @@ class Database:
             except (sqlite3.Error, UnicodeError, OverflowError) as error:
                 now_s = time.monotonic()
                 if str(error) == "interrupted" and not self._is_spent():
-                    # A signal arrived while SQLite was counting steps.
+                    # SQLite was interrupted below its step limit, so a signal such as Ctrl-C arrived.
                     raise KeyboardInterrupt from None
                 if not is_locked(error) or now_s - start_s >= self.patience_s:
-                    # After a timeout, the clean-up does not wait again.
+                    # After this timeout, the clean-up must not wait for the lock again.
                     self.patience_s = 0.0
                     raise FileError(f"{self.path}: {self._explained(error, now_s - start_s)}") from None
             if now_s - last_warning_s >= TELL_S:
@@ -238,7 +238,7 @@ class Database:
             return f"locked by another process for {waited_s:.0f} s: wait until it ends"
         if message == "interrupted":
             return f"not the file of a league: a query exceeded {self._most_steps()} steps"
-        # Messages of SQLite may quote arbitrary bytes of the file.
+        # An error message of SQLite may quote arbitrary bytes of the file, which raises UnicodeError.
         if type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeError):
             return f"not the file of a league, or corrupt: {message}"
         return f"cannot be read or written: {message}{self._hint()}"
@@ -260,7 +260,7 @@ class Database:
 
     def _most_steps(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        # Allocated blocks, because a sparse file is smaller than its size.
+        # Count allocated blocks too, because a sparse file uses less space than its nominal size.
         sizes = [(file.stat().st_size, 512 * file.stat().st_blocks) for file in files if file.exists()]
         return FEWEST_STEPS + STEPS_PER_BYTE * sum(min(size, blocks) for size, blocks in sizes)
 
@@ -286,9 +286,9 @@ def open_database(path: Path) -> Database:
     """
     is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     log = path.with_name(f"{path.name}-wal")
-    # To read the file with the log of a killed process, SQLite writes to a file beside it.
+    # If a killed process left a write-ahead log, SQLite must write a file next to the database to read it.
     is_closed = not log.exists() or log.stat().st_size == 0
-    # Opening for writing may already change the file, because a leftover journal is rolled back.
+    # Check the file read-only first: opening it for writing may roll back a leftover journal and so change it.
     database = Database(path, "immutable" if not is_writable and is_closed else "ro")
     try:
         check_tables(database)

@@ -78,7 +78,7 @@ def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config
     """
     if main is None:
         return {}
-    # With the default threshold, four lost games mark the main agent as too strong: one drawn game smooths the rate.
+    # The win rate counts one extra drawn game, so by default four lost games show that the main agent is too strong.
     if main.win_rate > config.exploiter_hopeless or not earlier:
         return {main.id: 1.0}
     return spread(earlier, "variance", config.hardness, 1.0)
@@ -149,7 +149,7 @@ class Evolution:
     ) -> None:
         self.arena, self.store, self.rules, self.start = arena, arena.store, arena.store.rules, start
         self.seeds, self.iterations, self.callbacks = seeds, iterations, callbacks
-        # The reward config is that of the initial weights.
+        # If there is a checkpoint with initial weights, use its reward config.
         reward = start.env.reward if start is not None else arena.store.env.reward
         self.config = dataclasses.replace(
             config,
@@ -178,7 +178,7 @@ class Evolution:
         """Train a role for one turn, evaluate it, and apply the outcome."""
         self._rate_newcomers()
         progress = self.progress(role)
-        # Set before the trainer is created, because its constructor samples the first opponents.
+        # Set the opponent shares before the trainer is created, because its constructor samples the first opponents.
         self.pool.shares = self.opponent_shares(role, progress)
         trainer = self._trainer(role, progress.generation)
         trainer.train(self.iterations)
@@ -207,7 +207,7 @@ class Evolution:
             after = Progress(
                 generation=progress.generation + outcome.resets,
                 turns=0 if outcome.joins or outcome.resets else progress.turns + 1,
-                # After a reset the next entry has no parent.
+                # After a reset to the initial weights, the agent's next league entry has no parent.
                 entry="" if outcome.resets else last,
                 judged={} if outcome.resets else points,
             )
@@ -236,7 +236,7 @@ class Evolution:
         newest_main = self._newest_main()
         main_opponent = next((opponent for opponent in pool if opponent.id == newest_main), None)
         if main_opponent is not None:
-            # The main agent adds an entry before each of these turns, so use the last result against its predecessor.
+            # The newest main agent is new in every turn, so use the exploiter's results against its predecessor.
             games, score = (sum(column) for column in zip((0.0, 0.0), *progress.judged.values(), strict=True))
             main_opponent = main_opponent._replace(games=int(games), score=score)
         earlier = [opponent for opponent in pool if opponent.id in mains and opponent.id != newest_main]
@@ -262,7 +262,7 @@ class Evolution:
         active = [entry.id for entry in self.store.active()]
         opponents = [main] if role is Role.MAIN_EXPLOITER and main else active
         seeds = period_seeds(self.store.period, self.seeds, rated=False)
-        # Weights that are already an entry do not play against themselves.
+        # If these weights are already a league entry, they do not play against themselves.
         rivals = [opponent for opponent in opponents if opponent != digest]
         if not rivals:
             return {}

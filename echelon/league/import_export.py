@@ -87,7 +87,7 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
             else:
                 staging.settings[key] = value
     except FileError:
-        # If several rows are invalid, report the first one.
+        # Insert the buffered rows first: if one of these earlier rows is invalid too, its error is reported instead.
         staging.insert()
         raise
     staging.finish()
@@ -124,7 +124,7 @@ class Staging:
         """Number of rows of the current table in the database."""
         self.unresolved: list[str] = []
         """Tables that precede a table they refer to."""
-        # The caches live only during the import.
+        # Create the caches per import, so that they are freed after it.
         self.find = functools.lru_cache(CACHED)(lambda table, key: store.execute(REFERENCED[table][1], key))
         self.versions = functools.lru_cache(CACHED)(recipe_versions)
 
@@ -147,7 +147,7 @@ class Staging:
         if table not in self.unresolved:
             self._check_references(location, table, row)
         self.batch.append(VALUES[table](row))
-        # An entry is inserted at once, because the next one may descend from it.
+        # Insert an entry at once, because the next entry may name it as its parent.
         if len(self.batch) == ROWS_AT_ONCE or table == "entries":
             self.insert()
 
@@ -266,7 +266,7 @@ def write_league(store: Store, path: Path) -> None:
     with atomic_write(path) as draft:
         with store.writing():
             write_rows(path, draft, settings, store)
-        # The import code validates the draft, so an exported league can always be imported.
+        # Validate the exported file with the import code, so that every exported league can be imported.
         with staged(draft, str(store.path)) as copy:
             for _, digest in networks(copy):
                 beside.add(store.weights.open(digest))

@@ -151,7 +151,7 @@ def claiming(store: Store) -> Iterator[Claims]:
             store.database.patience_s = 0.0
             raise
         finally:
-            # If this fails, the claims still count as released, because the owner's file is no longer locked.
+            # If the release fails, other processes ignore the claims anyway: their owner's file is no longer locked.
             with contextlib.suppress(FileError):
                 release(store, path.name)
 
@@ -162,7 +162,7 @@ def claimed(store: Store) -> set[Battle]:
 
 def owners(store: Store) -> set[str]:
     """Return the names of the processes that hold claims."""
-    # Each name is a file name, so it is validated.
+    # `read` validates each owner's name, because the name is used as a file name.
     return {owner for (owner,) in store.read("claims", ("owner",), "SELECT DISTINCT owner FROM claims")}
 
 
@@ -233,7 +233,7 @@ class LeagueArena:
         recorded = 0
         with claiming(self.store) as claims:
             while True:
-                # A cluster receives all battles at once, so no worker waits for the last battle of another one.
+                # A Ray cluster receives all battles at once, so no worker waits for the last battle of another worker.
                 batch_size = len(battles) if self.is_shared else self.arena.settings.batch
                 claimed, others_play = claims.claim(battles, batch_size)
                 if claimed:
@@ -251,7 +251,7 @@ class LeagueArena:
     ) -> Iterator[PlayedBatch]:
         """Play battles in batches and record each, or save it elsewhere; an interrupt reports the recorded number."""
         placed = [battle._replace(seed=match_seed(battle.seed)) for battle in battles]
-        # Closed explicitly, so that an interrupt ends the running batch.
+        # Close the generator explicitly, so that an interrupt ends the running batch.
         with closing(self.arena.play_batches(placed, recorder)) as batches:
             while True:
                 batch = None
@@ -275,7 +275,7 @@ class LeagueArena:
         """Record or save a batch after an interrupt, and return a message about it."""
         if played is None:
             return f"{before} battles are recorded; the same command continues"
-        # The interrupt may have come during the recording or after it; a match is recorded once.
+        # The interrupt may have come during or after the recording; `record` stores each match only once.
         self.store.database.patience_s = 0.0
         try:
             self.store.record(played.matches)

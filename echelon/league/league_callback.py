@@ -62,7 +62,7 @@ class LeagueCallback(Callback):
                 entry_id = self.submit(path).id
             except Exception as failure:
                 error = failure
-        # The other processes wait for the entry, even if it failed.
+        # Broadcast the entry's id even after a failure, because the other processes wait for it.
         entry_id = ranks.broadcast_text(entry_id)
         if not entry_id:
             raise error or ConfigError(ELSEWHERE)
@@ -113,7 +113,7 @@ def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Leag
     store = Store(folder)
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
-    # The number of training battles may not be resolved yet.
+    # `num_envs` may still be 0 here, which means that the device determines it later.
     steps = config.league_every * config.steps_an_iteration
     entries = config.total_agent_steps // steps if steps > 0 else 1
     battles = entries * 2 * config.league_seeds * len(store.active())

@@ -91,7 +91,7 @@ def preference(
             return probabilities([x * (1 - x) for x in win_rates])
         case "bell":
             nearest = min(abs(gap) for gap in gaps)
-            # Relative to the smallest gap, so that the weights do not all underflow to 0.
+            # Subtract the smallest gap, so that the weights do not all underflow to 0.
             return probabilities([math.exp((nearest**2 - gap**2) / (2 * BELL_WIDTH**2)) for gap in gaps])
         case "uniform":
             return probabilities([1.0] * len(win_rates))

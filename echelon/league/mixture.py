@@ -27,14 +27,14 @@ def nash(payoff: Tensor) -> Tensor:
     Returns:
         `[E]` float64 shares, which sum to 1.
     """
-    # Importing scipy takes more than half a second.
+    # Imported here, because importing scipy takes more than half a second.
     from scipy.linalg import null_space
 
     game = payoff.double().numpy()
     inside = interior_solution(game)
     support = inside > 0
     start = inside[support] / inside.sum()
-    # Every Nash mixture makes the entries of the support even: it differs from `start` by a vector of this space.
+    # All Nash mixtures of the support solve one linear system, so they differ from `start` by null-space vectors.
     even = np.vstack((game[np.ix_(support, support)], np.ones((1, len(start)))))
     free = null_space(even, rcond=RANK)
     shares = np.zeros(len(game))
@@ -85,7 +85,7 @@ def greatest_entropy(start: Array, free: Array, others: Array) -> Array:
         x = np.maximum(start + free @ w, tiny)
         return float(x @ np.log(x)), free.T @ (np.log(x) + 1)
 
-    # Shares and the lead over other entries stay at least 0.
+    # Constraint: each share, and the mixture's advantage over each other entry, is at least 0.
     constraint = {"type": "ineq", "fun": lambda w: bounds + rows @ w, "jac": lambda _: rows}
     options = {"ftol": 1e-15, "maxiter": 1000}
     found = minimize(loss, np.zeros(free.shape[1]), jac=True, method="SLSQP", constraints=[constraint], options=options)

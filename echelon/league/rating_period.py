@@ -47,7 +47,7 @@ def styles_of(
             measured = style(entry.id, arena.task, list(tiers), battles, arena=arena.arena)
             response = {tiers[opponent]: points for opponent, points in measured.response.items()}
             stored = dataclasses.replace(measured, policy=entry.name, response=response)
-            with contextlib.suppress(FileError):  # A read-only league stores none.
+            with contextlib.suppress(FileError):  # A read-only league cannot store the result.
                 store.set_setting(f"style {entry.id}", stored.as_json())
         styles[entry.name] = stored
         on_entry(entry.name)
@@ -112,7 +112,7 @@ def plane(styles: Sequence[Style]) -> tuple[Tensor, Tensor]:
     """
     rows = torch.tensor([entry_style.vector for entry_style in styles], dtype=torch.float64, device="cpu")
     left_vectors, sizes, axes = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
-    # The sign of an axis is arbitrary: its largest component is made positive.
+    # The sign of a singular vector is arbitrary, so make its largest component positive.
     signs = axes.gather(1, axes.abs().argmax(1, keepdim=True))[:, 0].sign()
     shares = sizes**2 / (sizes**2).sum().clamp_min(1e-12)
     return (left_vectors * sizes * signs)[:, :2], shares[:2]

@@ -67,7 +67,7 @@ def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
     The order of games matters only up to rounding. The deviation of entries without games grows, up to `DEVIATION`.
     """
     mu, phi, sigma = (before.rating - RATING) / SCALE, before.deviation / SCALE, before.volatility
-    # Each game counts for both entries.
+    # Each game counts once for each of its two entries.
     player, rival = torch.cat((games.x, games.y)), torch.cat((games.y, games.x))
     score = torch.cat((games.score, 1 - games.score)).double()
     expected, g = expected_score(mu[player], mu[rival], phi[rival])
@@ -100,7 +100,7 @@ def rating_against(others: Ratings, games: Tensor, points: Tensor) -> tuple[floa
         expected, g = expected_score(strength, mu, phi)
         return (g * (points - games * expected)).sum() - prior * strength
 
-    # The slope falls with the strength, and has its root within these limits. A Newton step could overshoot.
+    # `slope` decreases and is zero between these limits, so use bisection; a Newton step could overshoot.
     high = games.sum() / prior
     low = -high
     for _ in range(MOST_STEPS):
@@ -210,6 +210,6 @@ def newton_step(strength: Tensor, points: Tensor) -> Tensor:
     surprise = points * loses
     weight = (points + points.T) * loses * loses.T
     curvature = weight.sum(1).diag() - weight
-    # The vector of ones spans the null space and is orthogonal to the gradient. A single entry has weight 0.
+    # The added constant makes the singular matrix invertible. It does not change the step: the gradient sums to 0.
     gradient = surprise.sum(1) - surprise.sum(0)
     return torch.linalg.solve(curvature + weight.mean().clamp_min(TOLERANCE), gradient)

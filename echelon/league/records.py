@@ -121,7 +121,7 @@ def scripted_id(name: str) -> str | None:
 
 
 def scripted_entry(tier: str) -> Entry:
-    # A tier under other rules, where it may decide differently, is another entry.
+    # The name contains the rules version, because a scripted tier may decide differently under other rules.
     name = f"heuristic:{tier}@{current_versions().rules}"
     return Entry(str(scripted_id(name)), "scripted", name, None, "{}", time.time())
 

@@ -81,7 +81,7 @@ class WeightStore:
                 for name in (METADATA, POLICY):
                     write_through(draft / name, read_file(checkpoint.path / name))
         except FileError:
-            if not path.exists():  # else another process was faster; its content is identical
+            if not path.exists():  # If the folder exists now, another process has just added the same content.
                 raise
         self.open(digest)
         sync_folder(self.folder.parent)
@@ -135,7 +135,7 @@ class Store:
         self.execute, self.writing = self.database.execute, self.database.transaction
         try:
             env = self.get_setting("env")
-            if env is not None:  # None while the league is being created.
+            if env is not None:  # `env` is None while the league is being created.
                 sqlite.check_rules(str(path), env)
         except BaseException:
             self.close()
@@ -166,11 +166,11 @@ class Store:
             draft.write_bytes(b"")
             sqlite.make_database(draft)
             with closing(Store(folder, draft.name)) as store:
-                # Rows come in any order, and SQLite would scan a whole table for each row's references.
+                # Disable foreign keys: rows come in any order, and SQLite would scan a whole table for each reference.
                 store.execute("PRAGMA foreign_keys = OFF")
                 with store.writing():
                     fill(store)
-                # Closing would not report a full disk, and only the main file is linked.
+                # Write the log into the main file: only this file is linked, and `close` would not report a full disk.
                 store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             os.link(draft, path)
             sync_folder(path.parent)
@@ -180,7 +180,7 @@ class Store:
             raise FileError(str(error).replace(draft.name, FILE)) from None
         finally:
             for suffix in ("", "-wal", "-shm", "-journal"):
-                # Without a folder there is no draft either.
+                # If the folder could not be created, there is no draft file to delete.
                 with contextlib.suppress(OSError):
                     draft.with_name(draft.name + suffix).unlink()
         return Store(folder)

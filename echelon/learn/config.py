@@ -302,7 +302,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_settings(self)
         if self.num_envs == 0:
-            # Check the settings now, with the CPU's number of battles, instead of after the device is known.
+            # Validate now, with the default number of battles of a CPU, instead of after the device is known.
             replace(self, num_envs=CPU_BATTLES)
             return
         may = self.env.split != "test" or self.allow_test
@@ -372,7 +372,7 @@ class TrainConfig:
     @property
     def steps_an_iteration(self) -> int:
         """Number of the learner's mech decisions per iteration, given `num_envs` and no self-play."""
-        # With side "both" the learner commands each team in half of the battles; `num_envs` is even.
+        # With side "both", the learner commands each team in half of the battles, so `num_envs` is even.
         blue, red = self.env.blue, self.env.red
         teams = {"both": (blue, red), "blue": (blue, blue), "red": (red, red)}[self.side]
         return self.num_envs // 2 * sum(map(len, teams)) * self.ppo.rollout_decisions

@@ -46,7 +46,7 @@ def resolve_settings(
     if config.precision == AUTO:
         reduced = resolve_precision(AUTO, device) == torch.bfloat16
         changes["precision"] = "bf16" if reduced else "fp32"
-    # Custom models may not compile into one graph.
+    # By default only built-in models are compiled, because a custom model may not compile into one graph.
     can_be_graph = device.type == "cuda" and kind_of(config.model) in BUILT_IN
     if config.compile_policy == AUTO:
         changes["compile_policy"] = "all" if can_be_graph else "off"
@@ -59,7 +59,7 @@ def resolve_settings(
         return config
     if device.type == "cpu":
         return replace(config, num_envs=CPU_BATTLES)
-    # The GPU with the least free memory limits all processes.
+    # All processes use equally many battles, so the GPU with the least free memory limits their number.
     free = int(-ranks.max(-float(free_memory(device))))
     return fitting_battles(config, free, lambda fewer: training_bytes(fewer, device))
 
@@ -86,7 +86,7 @@ def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig]
     """
     candidates = []
     for power in range(GPU_BATTLES.bit_length() - 1, 0, -1):
-        # The config validates that its shares and minibatches divide the number of battles.
+        # `replace` raises ConfigError if the opponent shares or minibatches cannot divide this number of battles.
         with contextlib.suppress(ConfigError):
             candidates.append(replace(config, num_envs=2**power))
     for candidate in candidates:

@@ -56,7 +56,7 @@ def footprint_of_learning(config: TrainConfig) -> LearningFootprint:
 @functools.lru_cache(maxsize=16)
 def _footprint_of(env: EnvConfig, model: ModelConfig, precision: str, length: int, mechs: int) -> LearningFootprint:
     cpu = torch.device("cpu")
-    # Keep the run's random numbers unchanged.
+    # Building a model draws random numbers: restore the generators, so that the run's random numbers do not change.
     with kept_generators(cpu):
         policy = model.build(PolicySpecs(env.comm_dim))
     policy.network.compute = resolve_precision(precision, cpu)
@@ -102,7 +102,7 @@ def saved_bytes(policy: ActorCritic, minibatch: TensorDictBase) -> int:
     """Return the bytes that the loss of a minibatch saves for its backward pass, without weights and the minibatch."""
     skipped = {leaf.untyped_storage().data_ptr() for leaf in (*policy.parameters(), *leaves(minibatch))}
     sizes: dict[int, int] = {}
-    alive: list[Tensor] = []  # keeps tensors alive, so no address is reused
+    alive: list[Tensor] = []  # Keep the tensors alive, so that no address is reused.
 
     def pack(tensor: Tensor) -> Tensor:
         address = tensor.untyped_storage().data_ptr()
@@ -148,7 +148,7 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
 
 def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.device) -> None:
     """Refuse a run that needs more than the device's total memory, before any of it is allocated."""
-    # On a CPU the observations of both teams already cover the rollout.
+    # On a CPU, count the observations of both teams at each decision; this covers the stored rollout.
     decisions = config.ppo.rollout_decisions if device.type == "cpu" else 0
     require_memory(env, config.num_envs, device, rows=decisions)
     if device.type == "cpu":

@@ -34,9 +34,9 @@ class LevelScores:
         self.assignment = assignment
         empty = torch.zeros(2, len(seeds), dtype=torch.float32, device=seeds.device)
         self.tensors = {
-            "ended": empty,  # [2, M] battles and wins since the last update
-            "kept": empty.clone(),  # [2, M] earlier battles and wins, discounted
-            "idle": empty[0].clone(),  # [M] updates since a battle ended on the map
+            "ended": empty,  # [2, M] battles and wins per map since the last update
+            "kept": empty.clone(),  # [2, M] discounted counts of earlier battles and wins
+            "idle": empty[0].clone(),  # [M] number of updates since the last battle on the map
             "seeds": seeds.clone(),
         }
         rows = sum(size(battles) for battles in assignment.opponent_rows.values())

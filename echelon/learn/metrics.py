@@ -138,7 +138,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     try:
-        # Spreadsheet programs write a byte order mark.
+        # Spreadsheet programs add a byte order mark, which utf-8-sig skips.
         text = read_file(path, LONGEST_TABLE).decode("utf-8-sig").rpartition("\n")[0]
         rows = list(csv.DictReader(io.StringIO(text)))
     except (csv.Error, UnicodeDecodeError) as error:

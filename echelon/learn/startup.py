@@ -119,7 +119,7 @@ def initial_policy(
     Raises:
         ConfigError: a checkpoint has another network, or `start` has other rules or another environment.
     """
-    # Build first, so that every start draws the same number of random numbers.
+    # Build the policy first, so that every kind of start draws the same number of random numbers.
     policy = config.model.build(PolicySpecs(config.env.comm_dim))
     source = init if start is None else start
     if source is None:
@@ -131,7 +131,7 @@ def initial_policy(
         )
         return policy.to(device), ValueNorm().to(device), NOTHING
     if start is None:
-        # The battles may differ from those in training.
+        # With `--init-from`, the battles may differ from those of the earlier training; only these settings must match.
         require_same("--init-from", "comm_dim", config.env.comm_dim, source.metadata["comm_dim"])
         require_same("--init-from", "model", model_to_json(config.model), model_to_json(source.model))
     else:

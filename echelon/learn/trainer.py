@@ -101,7 +101,8 @@ class Trainer(TrainingRun):
         self.config = config = resolve_settings(config, self.device, start, ranks)
         self._is_computing = False
         """Whether the process is set up for training, see `_process`."""
-        self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
+        # Load custom reward terms before seeding, because loading may draw random numbers.
+        self.extra_rewards = load_extra_rewards(config.extra_rewards)
         self.extra_weights = {name: term.weight for name, term in self.extra_rewards.items()}
         smoke_test_components(config, self.extra_rewards, self.device, opponent_of)
         self.opponent_of = opponent_of
@@ -131,7 +132,7 @@ class Trainer(TrainingRun):
         self._enter_stage()
         if start is not None:
             self._resume(start)
-        # Only the first process has saved states of callbacks.
+        # Only the first process (rank 0) saves the states of callbacks in a checkpoint.
         self.callbacks.setup(self, {} if start is None else start.parts(0))
 
     def _make_learner(self, start: Checkpoint | None, init: Checkpoint | None) -> None:
@@ -209,10 +210,10 @@ class Trainer(TrainingRun):
         self.last = None if iterations is None else self.counters.iterations + iterations
         self.requests, self.stopped = Requests(), False
         try:
-            # From here on a killed run can be resumed.
+            # Save the initial state, from which a killed run can be resumed.
             self.save()
             self.callbacks.on_run_start(self)
-            # The first evaluation may have used the dense form while loops compiled; it is too slow for training.
+            # The first evaluation may use slow dense code while the numba loops compile; training needs the loops.
             self.env.engine.wait_for_loops()
             while not self.ended:
                 self.callbacks.on_iteration_start(self)
@@ -275,7 +276,7 @@ class Trainer(TrainingRun):
             written = self.folder, self.counters.iterations, self.policy, batch, memory
             stop_with_dump(*written, self.ranks.rank, tuple(self.nonfinite))
 
-        # A coarse clock may not have advanced.
+        # A coarse clock may not have advanced, so avoid a division by zero.
         seconds = max(self.ranks.max(sum(times.values())), 1e-9)
         steps = self.collector.frames_per_batch * self.ranks.size
         previous = self.counters
@@ -288,7 +289,7 @@ class Trainer(TrainingRun):
             "agent_steps": float(self.counters.agent_steps),
             "seconds": round(self.counters.seconds, 3),
             "agent_steps_per_s": round(steps / seconds, 1),
-            # Inside a CUDA graph these times are unknown.
+            # The times are unknown (None) if these parts run inside one CUDA graph.
             **{f"{name}_s": round(times[name], 4) if name in times else None for name in ("env", "act", "learn")},
         }
         self._after_update(report)
@@ -325,7 +326,8 @@ class Trainer(TrainingRun):
         for name, owner in self._parts().items():
             if name in loaded and not (difference and name in BATTLE_PARTS):
                 owner.load_state_dict(loaded[name])
-        self.opponents.set_opponent(self.curriculum.stage)  # overrides the checkpoint's commander
+        # The opponent of the curriculum stage overrides the one in the checkpoint.
+        self.opponents.set_opponent(self.curriculum.stage)
 
     def _parts(self) -> dict[str, Stateful]:
         """Return the components with state, except weights, optimiser, normaliser and counters."""
@@ -371,7 +373,7 @@ class Trainer(TrainingRun):
         if iterations % self.config.past_every == 0:
             self.past.add(f"iteration {iterations}", self.policy)
         if self.curriculum.record(*self.opponents.curriculum_results(report)):
-            # Keep the running battles if the env config is unchanged.
+            # If the new stage has the same env config, its battles simply continue.
             if self.curriculum.stage.env(self.config.env, self.config.side) != self.env.config:
                 self._enter_stage()
             self.opponents.set_opponent(self.curriculum.stage)

@@ -231,7 +231,7 @@ def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
         "flights": {"victim": mech_or_none},
         "deaths": {"weapon": (NO_INDEX, weapon[1])},
         "harms": {"weapon": (NO_INDEX, weapon[1])},
-        # Smoke may exist after the end of the battle.
+        # A smoke cloud may end after the battle, so `end_tick` has a larger limit than `tick`.
         "clouds": {"tick": (-1, sizes.ticks - 1), "end_tick": points},
         "voxels": {
             "decision": (0, sizes.moments - 2),
@@ -298,7 +298,8 @@ def check_metadata(name: str, metadata: Any) -> EnvConfig:
     env = metadata["replay"].get("env")
     checks.OBJECT(f"{name}: replay.env", env)
     with as_file_error(name):
-        stored_versions(env, "env")  # First, because all other fields may differ in a file of another version.
+        # Check the versions first, because all other fields may differ in a file of another version.
+        stored_versions(env, "env")
         ENVELOPE(name, metadata)
         if metadata[HASH] != metadata_digest(metadata):
             raise FileError(
@@ -422,7 +423,7 @@ def save(replay: Replay, path: Path | str) -> None:
         "replay": replay.about,
         "battles": [battle.about for battle in replay.battles],
     }
-    # A single entry, because safetensors writes several in arbitrary order.
+    # Store the metadata as one entry, because safetensors writes several entries in arbitrary order.
     write_whole(Path(path), safetensors.numpy.save(tensors, {METADATA: json.dumps(signed(metadata))}))
 
 

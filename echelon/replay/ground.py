@@ -88,7 +88,7 @@ def describe(sim_model: SimModel) -> dict[str, Any]:
     team_of = {n: name for name, span in roster.teams.items() for n in range(span.start, span.stop)}
     return {
         "record": RECORD,
-        # Playing the battle again requires the maps of the same seed.
+        # Store the map seed and split, which are needed to play the battle again on the same maps.
         "env": {**config.signature(), "map_seed": config.map_seed, **({"split": config.split} if config.split else {})},
         "dt_s": config.rules.dt_s,
         "decision_repeat": config.rules.decision_repeat,

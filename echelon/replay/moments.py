@@ -50,7 +50,7 @@ def quantised(moments: dict[str, np.ndarray], sim_model: SimModel) -> dict[str, 
     weights = 1 << np.arange(8)
     packs = (moments["paint"] > 0) * weights[: moments["paint"].shape[-1]]  # [T + 1, N, P]
     fact_bits = (moments["contact_facts"] > 0) * weights[: moments["contact_facts"].shape[-1]]
-    # Move the weapon axis to the end; a catalog has at most 16 weapons.
+    # Move the weapon axis to the end, to pack the weapons of a mech (at most 16) into bits.
     fire = np.moveaxis(moments["fire"], 1, -1)  # [T + 1, N, W]
     low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
     return {
@@ -117,7 +117,7 @@ def facts(moments: dict[str, np.ndarray], sim_model: SimModel) -> np.ndarray:
 
 def switches(moments: dict[str, np.ndarray]) -> np.ndarray:
     flags = [(battle.Switch[name.upper()], moments[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
-    # In the order of `rules.actions`: closest, biggest, most damaged.
+    # Sort modes by their number in `rules.actions`: 0 closest, 1 biggest, 2 most damaged
     modes = [
         (battle.Switch.SORT_BIGGEST, moments["sort_mode"] == 1),
         (battle.Switch.SORT_MOST_DAMAGED, moments["sort_mode"] == 2),
@@ -169,7 +169,8 @@ def on_radar(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.nd
 def by_paint(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.ndarray:
     """Return `[T + 1, N, N]` bool: painted by the row's pack, and the row's sensors are good enough to see paint."""
     pack = sim_model.roster.pack.cpu().numpy()
-    is_painted = np.moveaxis(moments["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
+    # `is_painted[t, row, column]`: the column's mech is painted (marked) by the pack of the row's mech.
+    is_painted = np.moveaxis(moments["paint"][..., pack] > 0, -1, 1)
     return is_painted & (quality >= sim_model.catalog.lock_quality)[..., None]
 
 
@@ -277,7 +278,7 @@ def flight_tables(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.nd
     shooter = roster.shots.shooter.cpu().numpy()
     weapon = roster.shots.weapon.argmax(-1).cpu().numpy()
     curves = (roster.homing | roster.ballistic).cpu().numpy()
-    flies = ticks["flies"]  # [K, S] in flight after the tick
+    flies = ticks["flies"]  # [K, S] bool, shots in flight after the tick
     flew = np.concatenate((np.zeros_like(flies[:1]), flies[:-1]))  # in flight before the tick
     ends = flew & (ticks["ends"] | ~ticks["flew"])
     launched = flies & (~flew | ends)
@@ -387,7 +388,7 @@ def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarra
         shares[of_enemy] = shared(
             possible[indices][of_enemy], damage[indices][of_enemy], ticks["dealt_with"][at_tick, :, victim], nominal
         )
-        # Damage per weapon is recorded for enemies only.
+        # Damage per weapon is recorded only for damage by enemies, so split other damage in proportion.
         shares[~of_enemy] = in_proportion(possible[indices][~of_enemy], damage[indices][~of_enemy], nominal)
         split = is_shared[indices]
         index, weapon_index = np.nonzero((shares > NEGLIGIBLE) & split[:, None])
@@ -426,7 +427,7 @@ def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal:
         if not is_forced.any():
             break
         row, column = np.argwhere(is_forced)[0]
-        # The only entry left in a row or a column receives the remaining amount of that row or column.
+        # If a row or column has one possible entry left, this entry receives the whole remaining amount.
         amount = min(by_row[row], by_column[column])
         amounts[row, column] = amount
         by_row[row] -= amount
@@ -455,7 +456,7 @@ def interceptor(ticks: Arrays, slot: int, tick: int, sim_model: SimModel) -> int
     guards = np.flatnonzero(credited & hostile)
     if not len(guards):
         return NO_INDEX
-    # Compare positions before the tick, of shots that were in flight then and did not fly in the tick.
+    # Only shots that were in flight before the tick but did not fly in it can have been shot down.
     vanished = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
     distance = np.linalg.norm(ticks["shot_pos"][tick - 1, vanished] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
     is_hostile = sim_model.roster.hostile.cpu().numpy()[guards][

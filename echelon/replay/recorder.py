@@ -76,7 +76,7 @@ class Recorder:
         require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
         self.sim_model = sim_model
         self._which = torch.tensor(self.battles, device=state.seed.device)
-        # A tensor, because indexing with a list would copy it to the device, and wait, at every decision.
+        # Use an index tensor: indexing with a list would copy it to the device and synchronise at every decision.
         columns = [layout.columns(layout.CONTACT, name).start for name in SHOWN]
         self._columns = torch.tensor(columns, device=state.seed.device)
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
@@ -169,7 +169,7 @@ class Recorder:
         """Return the terrain columns of the recorded battles: a copy, because steps change them in place."""
         return {name: getattr(state.terrain, name)[self._which] for name in ("solid", "opaque", "rubble")}
 
-    # On the host, after all battles
+    # After all battles
 
     def finish(self, blue: Sequence[str], red: Sequence[str]) -> Replay:
         """Read the recording from the device, and return it as a replay.

@@ -148,7 +148,7 @@ class Report(Pictures):
         result = f"winner: {outcome['winner']}, by {outcome['reason'].replace('_', ' ')}, after {length:.0f} s"
         self.page = replay_page(replay, rebuild(replay, first))
         self.battle = one_line(f"{blue} (blue) against {red} (red); {result}.")
-        # The learner is blue in the first of the two battles of a seed.
+        # In the first of the two battles of each seed, the learner is the blue team.
         self.distances = hit_distances(replay, first, "blue")
 
     def draw(self, trainer: TrainingRun) -> None:
@@ -159,7 +159,7 @@ class Report(Pictures):
         report = report_of(trainer, rows, evaluations, behaviour, self.state, self.distances, battle)
         write_report(report, folder / REPORT, self.page)
         now_s = time.monotonic()
-        # Reading a very long table takes seconds.
+        # Reading a very long table takes seconds, so limit the share of time spent on reports.
         self.next_s = now_s + max(self.every_s, (now_s - start_s) / MOST_SHARE)
 
 

@@ -212,7 +212,7 @@ def metric_charts(
         return []
     row_bins = np.arange(len(metrics)) * min(POINTS, len(metrics)) // len(metrics)
     axes["metrics"] = means(metrics, "agent_steps", row_bins)
-    # Custom terms follow those of the reward config.
+    # The chart lists custom reward terms after the terms of the reward config.
     terms = [name for name in metrics[-1] if name.startswith("return_")]
     default_terms = [f"return_{term}" for term in TERMS]
     panels = [*CHARTS, ("return by reward term", tuple(dict.fromkeys([*default_terms, *terms])), False)]
@@ -322,7 +322,7 @@ def config_of(config: TrainConfig, changes: Sequence[Mapping[str, Any]] = ()) ->
     changed |= {change["setting"] for change in changes}
     told = {key: as_text(with_changes(key, value, changes)) for key, value in options.items()}
     first = [[key, told[key], as_text(preset.get(key))] for key in options if key in changed]
-    # The catalog has hundreds of numbers.
+    # Leave out unchanged catalog settings, because the catalog of hulls and weapons has hundreds of numbers.
     unchanged = [key for key in options if key not in changed and not key.startswith("env.catalog.")]
     rest = [[key, told[key], None] for key in unchanged]
     count = f"{len(first)} setting{'s' if len(first) != 1 else ''}"

@@ -121,7 +121,7 @@ def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, p
     from matplotlib.transforms import offset_copy
 
     aside = offset_copy(axis.transData, axis.figure, x=2 * place, units="points")
-    # Axis limits depend on data coordinates only.
+    # Set the axis limits from the data alone, without the sideways shift of the drawn points.
     axis.update_datalim(np.column_stack((curve.x, curve.y)))
     axis.autoscale_view()
     reach = np.abs(np.stack((curve.y - curve.low, curve.high - curve.y)))

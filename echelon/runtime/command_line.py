@@ -150,7 +150,7 @@ def error_line(text: str, command: str = "") -> str:
     lines = [line.strip(" │|") for line in text.splitlines()]
     blocks: list[list[str]] = []
     for line in lines:
-        # The title is in the upper rule of a box, or above it in ASCII mode.
+        # tyro writes a box's title into its upper border, or above the border in ASCII mode.
         is_rule = line.startswith("╭") or not line.strip("─-├┤╰╯ ")
         if line and is_rule:
             blocks.append([])

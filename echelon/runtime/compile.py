@@ -40,7 +40,7 @@ class Progress:
         """Announce a function that will be compiled at its first call."""
         if name not in self.expected:
             self.expected.append(name)
-        # Imported late, because it takes a second. Register again, because a reset of Dynamo removes callbacks.
+        # Imported here, because the import takes a second.
         from torch._dynamo.callback import callback_handler as handler
 
         for add, remove, callback in (
@@ -67,7 +67,7 @@ class Progress:
             return
         self._began = time.monotonic()
         number, total = len(set(self.compiled)) + 1, len(self.expected)
-        # Again for other shapes or dtypes, or for the backward pass.
+        # A function is compiled again for other shapes or dtypes, and for its backward pass.
         position = "again" if name in self.compiled else f"({number} of at most {total})"
         logger.info("compiling %s %s, %.0f s so far", name, position, self.seconds)
 
@@ -128,7 +128,7 @@ def keep_code() -> None:
     """
     if CACHE in os.environ:
         return
-    with contextlib.suppress(OSError, RuntimeError):  # no home folder, or a read-only one
+    with contextlib.suppress(OSError, RuntimeError):  # The home folder may be missing or read-only.
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "echelon" / "torchinductor"
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
@@ -182,7 +182,7 @@ def fused(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        # A caller that traces the whole environment has its own graph.
+        # If the caller is being compiled as a whole, let its graph include this function.
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
         with PROGRESS.calling(label):

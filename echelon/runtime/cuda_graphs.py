@@ -104,7 +104,7 @@ class GraphedFunction:
                 try:
                     self.function()
                 except BaseException as error:
-                    # Keep the error: the end of the capture only reports that there was one.
+                    # Keep the original error, because the end of the capture reports only that some error occurred.
                     cause = error
                     raise
         except BaseException as error:
@@ -129,13 +129,13 @@ class GraphedFunction:
         graph.reset()
         ABANDONED.append(graph)
         device = stream.device.index
-        # Raises if torch has already closed the pool.
+        # These calls raise RuntimeError if torch has already closed the memory pool.
         with contextlib.suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(device, self.pool)
             torch._C._cuda_releasePool(device, self.pool)
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
-        # Graphs with random draws use the generator state of their capture, which is no longer the current one.
+        # Forget captured graphs: those with random draws use the generator state of their capture, which was replaced.
         for instance in self.instances:
             instance.forget()
         self.is_graphed, self.pool = False, None

@@ -88,7 +88,7 @@ def words(value: Any) -> Iterator[int]:
         memory, shape = (value.memory, value.shape) if isinstance(value, DeviceRecords) else (value, tuple(value.shape))
         item = value.kind.itemsize if isinstance(value, DeviceRecords) else value.element_size()
         count = math.prod(shape)
-        # The fields: no meminfo, no parent object, count, item size, address, shape, strides.
+        # Fields of numba's array struct: no meminfo, no parent object, count, item size, address, shape, strides
         yield from (0, 0, count, item, memory.data_ptr(), *shape)
         for size in shape:
             count //= max(size, 1)
@@ -124,7 +124,7 @@ def exact_compilation(capability: tuple[int, int]) -> Iterator[None]:
 
     def compile_ir(modules: Any, **options: Any) -> Any:
         texts = [modules] if isinstance(modules, str) else list(modules)
-        # NVVM lacks this LLVM intrinsic; the library has an equivalent function.
+        # NVVM lacks LLVM's `rint` intrinsic; CUDA's libdevice has an equivalent function.
         texts = [text.replace('llvm.rint.f32"', '__nv_rintf"') for text in texts]
         texts[0] = DECLARED.sub("", texts[0]) + EXACT
         return originals[0](texts, **options, fma=False)

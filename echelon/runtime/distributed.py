@@ -49,10 +49,10 @@ class Heartbeats:
         """Last counter of each process, and the `time.monotonic` at which this process first read that value."""
         store.set(self._key(rank), "0")
         self._ended = threading.Event()
-        own: Any = store  # torch's stubs lack `clone`
+        own: Any = store  # torch's type stubs lack `Store.clone`
         self._thread = threading.Thread(target=self._beat, args=(own.clone(), self._key(rank)), daemon=True)
         self._thread.start()
-        # A thread that acquires the GIL while the interpreter shuts down would abort it.
+        # Stop the thread at exit: if it acquired the GIL while the interpreter shuts down, the process would abort.
         atexit.register(self.stop)
 
     def _key(self, rank: int) -> str:
@@ -60,7 +60,7 @@ class Heartbeats:
 
     def _beat(self, store: dist.Store, key: str) -> None:
         count = 0
-        # The store is gone if the run has ended in another process.
+        # The store raises RuntimeError if the process that hosts it has ended.
         with contextlib.suppress(RuntimeError):
             while not self._ended.wait(self.patience_s / BEATS):
                 count += 1
@@ -143,7 +143,7 @@ class Ranks:
         return self._all_reduce(tensor, dist.ReduceOp.MAX).tolist()
 
     def _all_reduce(self, value: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
-        # Inference tensors of a rollout cannot be modified outside inference mode.
+        # Clone the value: a tensor of a rollout may be an inference tensor, which must not be modified here.
         with torch.inference_mode(False), torch.no_grad():
             reduced = value.detach().clone()
             if reduced.is_cuda:
@@ -155,7 +155,8 @@ class Ranks:
     def _wait(self, work: dist.Work) -> None:
         """Wait for a CPU collective while all processes have a heartbeat."""
         while self.beats is not None and not work.is_completed():
-            with contextlib.suppress(RuntimeError):  # not yet, or failed, which the last line raises
+            # A timeout is ignored here; after a failure, the last line of this function raises the error again.
+            with contextlib.suppress(RuntimeError):
                 work.wait(datetime.timedelta(seconds=self.beats.patience_s / BEATS))
             silent = [] if work.is_completed() else self.beats.silent()
             if silent:
@@ -201,7 +202,7 @@ class Ranks:
         """
         if self.is_alone:
             return
-        # A new unique name cannot be in the cache of a network file system.
+        # Use a new unique name, for which a network file system has no cached entry.
         mark = folder / f".shared.{self.broadcast_text(uuid.uuid4().hex)}"
         if self.is_first:
             mark.touch()
@@ -243,7 +244,7 @@ class Ranks:
             explained = self.explain_failure(error)
             if explained is None:
                 raise
-            # Print before the launcher sends a signal, which it does as soon as a process has died.
+            # Print now, because the launcher sends this process a signal as soon as any process has ended.
             print(f"error: {explained}", file=sys.stderr, flush=True)
             sys.exit(1)
 
@@ -253,7 +254,7 @@ class Ranks:
             return None
         deadline = time.monotonic() + GONE_WITHIN_S
         ended: list[int] = []
-        # Processes of other machines are not visible, and their launchers wait for this process.
+        # Processes on other machines are not visible, so look only at those on this machine.
         is_visible = any(self.pids[: self.rank] + self.pids[self.rank + 1 :])
         while is_visible and not ended and time.monotonic() < deadline:
             ended = [rank for rank, pid in enumerate(self.pids) if pid and has_ended(pid)]
@@ -334,7 +335,7 @@ def destroy_ranks(ranks: Ranks) -> None:
     if ranks.beats is not None:
         ranks.beats.stop()
     if not ranks.is_alone:
-        # Threads of a remaining group could acquire the GIL while the interpreter shuts down, and abort it.
+        # Otherwise a thread of the group could acquire the GIL while the interpreter shuts down, and abort the process.
         gc.collect()
         dist.destroy_process_group()
 

@@ -29,7 +29,7 @@ def compiles() -> bool:
         import numba
     except ModuleNotFoundError as error:
         reason = "" if error.name == "numba" else str(error)
-    except Exception as error:  # numba does not support this NumPy version, or its libraries are missing
+    except Exception as error:  # numba may lack a library or not support this NumPy version
         reason = f"{type(error).__name__}: {error}"
     else:
         settings: Any = numba.config
@@ -84,7 +84,7 @@ def atan2_64(y: Float64, x: Float64) -> Float64:
     A polynomial of degree 23 approximates atan(smaller side / larger side). x and y must be finite.
     """
     steep, is_left, below = (abs(y) > abs(x)) * 1.0, (x < 0) * 1.0, (y < 0) * 1.0
-    # Select without branches, by multiplication with 0 and 1.
+    # Select values without branches, by multiplying with 0 and 1.
     longer = steep * abs(y) + (1 - steep) * abs(x)
     t = (steep * abs(x) + (1 - steep) * abs(y)) / (longer + (longer == 0))
     s = t * t
@@ -201,8 +201,8 @@ def sqrt(values: Tensor) -> Tensor:
     # torch's square root is inexact in eager mode on a CPU. In compiled graphs and on a GPU it is an exact instruction.
     if values.device.type == "cpu" and not torch.compiler.is_compiling():
         exact = values.double()
-        # rsqrt rounds twice and the product once, by 2^-53 each: 3/4 of 2^-51. The root of a float32 is at least 2^-51
-        # of itself away from the midpoint of two neighbouring float32, so the result is correctly rounded.
+        # rsqrt rounds twice and the product once, so the relative error is at most 3 * 2^-53, or 3/4 of 2^-51.
+        # The root of a float32 is at least 2^-51 (relative) from a midpoint of two float32, so it is rounded correctly.
         return (exact * exact.clamp_min(1e-300).rsqrt()).float()
     return values.sqrt()
 
@@ -272,7 +272,7 @@ def divide(values: Tensor, number: float | Tensor) -> Tensor:
     """
     if isinstance(number, Tensor):
         return values / number
-    scaled = number * (2.0**29 + 1)  # Veltkamp 1968: keeps the upper 24 bits
+    scaled = number * (2.0**29 + 1)  # Veltkamp's split (1968) keeps the upper 24 bits
     return (values.double() / (scaled - (scaled - number))).float()
 
 

@@ -63,7 +63,7 @@ def open_file(path: Path, limit: int) -> BinaryIO:
         FileError: if the file cannot be read, is not a regular file, or is too large.
     """
     try:
-        # No pipes, which could block for ever, and no links to other files.
+        # These flags refuse symbolic links, and prevent that opening a pipe blocks for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -252,7 +252,7 @@ def locked_to_append(path: Path) -> Iterator[FileIO]:
         FileError: if the file cannot be written.
     """
     with writing_to(path), open_to_append(path) as file:
-        # Some file systems have no locks. Then only simultaneous failed writes of two processes could lose data.
+        # Some file systems have no locks. Data could then be lost only if two processes fail to write at the same time.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         length = os.fstat(file.fileno()).st_size
@@ -364,7 +364,7 @@ def lock(path: Path) -> BinaryIO:
             file.close()
             limit = "expected no other process that uses the folder"
             raise FileError(f"{path.parent}: {limit}, got {holder or 'one'}: wait until it ends")
-        # The previous owner may have deleted this file after it was opened here.
+        # The previous owner may have deleted the lock file after this process opened it.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(path)):
                 return file
@@ -411,7 +411,7 @@ def network_type(path: Path, table: str) -> str | None:
     place, best, found = path.absolute(), -1, ""
     for line in table.splitlines():
         device, point, kind = (*line.split()[:3], "", "", "")[:3]
-        # The table escapes a space as \040.
+        # The mount table writes special characters in octal, such as a space as \040.
         mounted = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))
         if device and place.is_relative_to(mounted) and len(mounted.parts) >= best:
             best, found = len(mounted.parts), kind

@@ -30,7 +30,7 @@ def import_module(module_name: str, name: str) -> ModuleType:
         ConfigError: if the module exits the program.
     """
     folder = ""
-    with suppress(FileNotFoundError):  # the current folder was deleted
+    with suppress(FileNotFoundError):  # The current folder may have been deleted.
         folder = str(Path.cwd())
     if folder and folder not in sys.path:
         sys.path.append(folder)
@@ -38,7 +38,7 @@ def import_module(module_name: str, name: str) -> ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            # The module exists, but a module that it imports does not.
+            # The module exists, but it imports another module that does not.
             raise
         raise FileError(f"{name}: no module {module_name} in {folder} or on Python's path") from None
     except SystemExit as stop:
@@ -81,7 +81,7 @@ def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iter
     except passed:
         raise
     except (Exception, SystemExit) as error:
-        # Frames in the user's files: neither in this package nor in an installed one.
+        # Find the frames in the user's files, which are neither in this package nor in an installed one.
         names = ((frame, frame.filename) for frame in traceback.extract_tb(error.__traceback__))
         frames = [f for f, name in names if PACKAGE not in Path(name).parents and "site-packages" not in name]
         line = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

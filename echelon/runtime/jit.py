@@ -107,7 +107,7 @@ def _prefetch(context: Any, values: Any, offset: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         fetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         at = builder.gep(builder.bitcast(memory, pointer), [arguments[1]])
-        # Arguments: read access, locality 2 (L2 cache), data cache.
+        # Arguments of LLVM's prefetch: read access, locality 2 (L2 cache), data cache
         builder.call(fetch, [at, number(0), number(2), number(1)])
         return context.get_dummy_value()
 

@@ -143,12 +143,12 @@ class JsonText:
                 result, end = self.json.raw_decode(self.text, self.at)
             except (ValueError, RecursionError) as error:
                 problem = error
-            # A value or an error at the end of the buffer may continue in the rest of the file, and so may a number
-            # whose fraction or exponent is incomplete.
+            # A value or an error at the end of the buffer may be incomplete, because the file is not read to its end.
+            # A number at the end of the buffer may lack its fraction or exponent.
             is_complete = problem is None and self.text[end:].lstrip(".eE+-") != ""
             if is_complete or len(self.text) - self.at > longest:
                 break
-            # Read up to the maximum length, so that a value is decoded at most twice.
+            # Read on to the maximum length at once, so that a value is decoded at most twice.
             if not self._read_on(longest + 1 - len(self.text) + self.at):
                 break
         if problem is not None:

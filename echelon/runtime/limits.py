@@ -104,7 +104,7 @@ def typed(hint: Any, value: Any, where: str) -> Any:
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         require(is_number, where, "a number", value)
         return value if type(value) in (int, float) else float(value)
-    elif isinstance(hint, type) and get_origin(hint) is None:  # in Python 3.10, `Mapping[str, float]` is a type
+    elif isinstance(hint, type) and get_origin(hint) is None:  # Python 3.10 treats `Mapping[str, float]` as a type
         if hint is str:
             value = path_text(value)
         require(isinstance(value, hint), where, f"a {hint.__name__}", value)
@@ -132,7 +132,7 @@ def check_text(where: str, text: str) -> None:
 def check_function(where: str, function: Any, arguments: str) -> None:
     """Raise `ConfigError` unless `function` accepts the comma-separated `arguments`, as far as Python can check it."""
     is_valid = callable(function)
-    with contextlib.suppress(ValueError):  # builtins may lack a signature
+    with contextlib.suppress(ValueError):  # Some built-in functions have no signature.
         try:
             _ = is_valid and inspect.signature(function).bind(*arguments.split(","))
         except TypeError:
@@ -145,7 +145,7 @@ def whole(where: str, value: Any) -> int:
     is_flag = isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
     try:
         integer = None if is_flag else operator.index(value)
-    except (TypeError, RuntimeError):  # torch: several elements, or no readable one
+    except (TypeError, RuntimeError):  # torch raises these errors for several elements, or none
         integer = None
     require(integer is not None, where, "an integer", value)
     assert integer is not None

@@ -125,7 +125,7 @@ def compile_and_keep(loop: Any, **options: Any) -> Any:
         compiled = numba.njit(cache=True, **options)(loop)
     finally:
         settings.CACHE_DIR = previous
-    # If numba's compilation is disabled, `compiled` is the loop itself.
+    # If numba's compilation is disabled, `compiled` is the plain Python function, which has no cache.
     cache = getattr(compiled, "_cache", None)
     if cache is not None:
         cache.load_overload, cache.save_overload = tolerant(cache, "load_overload"), tolerant(cache, "save_overload")
@@ -142,7 +142,7 @@ def tolerant(cache: Any, name: str) -> Any:
             return method(*arguments)
         except OSError:
             pass
-        except Exception:  # a corrupt file may raise any error
+        except Exception:  # A corrupt cache file may raise any error.
             with contextlib.suppress(OSError):
                 cache.flush()
         return None

@@ -102,7 +102,7 @@ def write_trace(recording: profile, out: Path) -> list[dict[str, Any]]:
     """Write the trace of a profile, and return its events."""
     with atomic_write(out) as path:
         recording.export_chrome_trace(str(path))
-        # The profiler does not report a full disk.
+        # The profiler does not report a full disk, so check that the file is complete.
         if not path.exists() or not (text := path.read_text()).rstrip().endswith("}"):
             raise FileError(f"{out}: cannot be written: the trace is incomplete")
     return list(json.loads(text)["traceEvents"])
@@ -129,7 +129,7 @@ def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> 
     durations: dict[str, list[float]] = defaultdict(list)
     for thread_events in threads.values():
         thread_events.sort(key=lambda event: (event["ts"], -event["dur"]))
-        open_calls: list[tuple[float, str, int]] = []  # end time, name, index among its calls
+        open_calls: list[tuple[float, str, int]] = []  # Each open call: end time, name, index in `durations[name]`
         for event in thread_events:
             name, duration = event["name"], event["dur"] / 1e3
             while open_calls and open_calls[-1][0] <= event["ts"]:

@@ -71,7 +71,7 @@ class RayArgs:
         except (OSError, RuntimeError, ValueError) as error:
             hint = "the address that `ray start --head` prints, auto, or local"
             raise ConfigError(f"--ray must be {hint}, got {self.ray!r}: {error}") from None
-        # Ray prints messages about workers to standard output, which is for results, also when it shuts down.
+        # Ray prints messages about workers to standard output, even at shutdown: redirect them to standard error.
         with contextlib.redirect_stdout(sys.stderr):
             try:
                 yield RayTasks(self)
@@ -130,7 +130,7 @@ class RayTasks:
                 yield index, self._result(done)
         finally:
             for item in running:
-                # Kill workers that run a task, because its result is not needed.
+                # Cancel the remaining tasks and kill their workers, because the results are not needed.
                 self.ray.cancel(item, force=True)
 
     def _message_if_none_fits(self) -> contextlib.AbstractContextManager[None]:

@@ -86,7 +86,8 @@ def current_flags(words: Sequence[str]) -> list[str]:
     for word in words:
         flag, equals, value = word.partition("=")
         *outer, last = flag.removeprefix("--").replace("-", "_").split(".")
-        no = "no_" if last.startswith("no_") else ""  # The negative form of a switch is --no-live, or --train.no-live.
+        # A switch is turned off by its negative form, such as --no-live or --train.no-live.
+        no = "no_" if last.startswith("no_") else ""
         at = ["train"] if outer[:1] == ["train"] else []
         current = RENAMED.get(".".join([*outer[len(at) :], last.removeprefix(no)]))
         if flag.startswith("--") and current is not None:

@@ -111,7 +111,7 @@ def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
         ENTRY(f"{name}: not a safetensors file: tensor {key}", entry)
     parsed = Header({key: (entry["dtype"], tuple(entry["shape"])) for key, entry in header.items()}, metadata)
     expected = file_bytes - 8 - size
-    # safetensors checks the offsets of each tensor.
+    # Check the total size here; safetensors checks the offsets of each tensor.
     for filled in (max((entry["data_offsets"][1] for entry in header.values()), default=0), parsed.bytes):
         if filled != expected:
             raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {filled}")
@@ -180,7 +180,7 @@ class Stateful(Protocol):
 def pack(parts: Mapping[str, StateDict]) -> bytes:
     """Serialise components, keyed by name, to one safetensors file with tensors named `component.tensor`."""
     tensors = {
-        # Copies, because safetensors refuses tensors that share storage.
+        # Copy each tensor, because safetensors refuses tensors that share storage.
         f"{owner}.{key}": value.detach().to("cpu", copy=True).contiguous()
         for owner, state in parts.items()
         for key, value in state.tensors.items()

@@ -88,7 +88,7 @@ def run(main: Callable[[], object]) -> None:
         try:
             main()
         finally:
-            # Flush here, also after the `SystemExit` of a help: Python prints an error if it fails to flush at exit.
+            # Flush here, even after `--help`: if Python's own flush at exit fails, Python prints an error.
             sys.stdout.flush()
     except BrokenPipeError:
         write_no_more()
@@ -121,7 +121,7 @@ def show_compilations() -> None:
     if os.environ.get("RANK", "0") == "0" and not logger.handlers:
         logger.addHandler(ErrorOutput())
         logger.setLevel(logging.INFO)
-        # The progress bar of a run prints all other messages.
+        # Do not propagate these messages, because the progress bar of a run prints all messages of other loggers.
         logger.propagate = False
 
 
@@ -164,7 +164,7 @@ def lasting_output() -> Iterator[None]:
     """Context manager in which output of this process never fails; see `LastingOutput`."""
     original = sys.stdout
     if original is not sys.__stdout__ or not isinstance(original, io.TextIOWrapper):
-        yield  # replaced, by a test or a notebook
+        yield  # A test or a notebook has replaced sys.stdout.
         return
     original.flush()
     raw = LastingOutput(original.fileno(), "w", closefd=False)
@@ -187,7 +187,7 @@ def open_missing_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
+            os.open(os.devnull, os.O_RDWR)  # The new file gets the lowest free descriptor, which is `number`.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
 

@@ -79,7 +79,7 @@ class CommandServer(PageServer):
             client.close()
         super().__exit__(*error)
 
-    # For the code that plays the battles
+    # For the battle loop
 
     def say(self, message: dict[str, Any]) -> None:
         """Send a message to the client, now or when one connects."""
@@ -91,7 +91,7 @@ class CommandServer(PageServer):
                 self._kept[kind] = [text]
             self._is_told = False
             if self._client is not None:
-                # The client's own thread handles a disconnect, after its last line.
+                # Ignore a closed connection here: the client's own thread handles it after reading the last line.
                 with contextlib.suppress(self.closed):
                     self._client.send(text)
                     self._is_told = True
@@ -213,7 +213,7 @@ def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) 
             yield line
         return
     late = 0
-    # A client that sends lines without end must not stop the battles.
+    # Accept a limited number of late lines, so that a client that never stops sending cannot stop the battles.
     while late < MOST_LATE:
         left_s = pace.left_s if pace is not None else 0.0
         late += left_s <= 0
@@ -244,7 +244,7 @@ def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
             lines.put(partial_line)
         lines.put(None)
 
-    # `os.read` instead of `sys.stdin`: a waiting thread that holds the lock of stdin crashes the interpreter's exit.
+    # Read with `os.read`: a thread that waits for `sys.stdin` holds its lock and crashes the interpreter at exit.
     threading.Thread(target=split, daemon=True).start()
     return lines
 
@@ -269,7 +269,7 @@ class CommandedBattles:
 
     def over_stdio(self) -> None:
         """Communicate by lines of JSON on stdin and stdout."""
-        # Stdout is the protocol, so other output goes to stderr.
+        # Stdout carries only protocol messages, so print all other output to stderr.
         stdout, sys.stdout = sys.stdout, sys.stderr
         try:
             with self.kept_as_data():
@@ -304,7 +304,7 @@ class CommandedBattles:
             server.wait_until_told()
             replay = self.finished_replay()
             if page and replay is not None:
-                # The interrupt may come as soon as the client has the page.
+                # Ctrl-C is the normal end here, once the client has the replay page.
                 with contextlib.suppress(KeyboardInterrupt):
                     server.offer(replay_page(replay, rebuild(replay, replay.battles[0])))
                     print("the battle is over; Ctrl-C ends the program", file=sys.stderr, flush=True)

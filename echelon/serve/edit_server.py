@@ -186,7 +186,7 @@ class EditHandler(BaseHTTPRequestHandler):
             status, (kind, body) = refused.status, as_body({"ok": False, "said": str(refused)})
         except (ConfigError, FileError) as error:
             kind, body = as_body({"ok": False, "said": str(error)})
-        except Exception as error:  # for example of a custom commander; the editor continues
+        except Exception as error:  # A custom commander may raise any error; the editor continues.
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             kind, body = as_body({"ok": False, "said": one_line(f"{type(error).__name__}: {error}")})
         self.send_response(status)

@@ -98,7 +98,7 @@ class LiveServer(PageServer):
             self._news.notify_all()
 
     def _attend(self, connection: ServerConnection) -> None:
-        # A viewer that reads nothing must not delay the end of the run.
+        # Set a timeout, so that a viewer that does not read cannot delay the end of the run.
         connection.socket.settimeout(SLOW_S)
         with self._news:
             is_full = self.viewers == MOST_VIEWERS
@@ -121,7 +121,7 @@ class LiveServer(PageServer):
         finally:
             with self._news:
                 self.viewers -= 1
-                # After the last viewer left, the next one must not receive an old rollout.
+                # When the last viewer leaves, drop the rollout, so that the next viewer does not receive an old one.
                 self._rollout = self._rollout if self.viewers else None
 
 
@@ -172,7 +172,7 @@ class Live(Callback):
         now_s = time.monotonic()
         if self.server is None or self.server.viewers == 0 or now_s - self._shown_s < LEAST_S:
             return
-        # In the iteration that starts a stage, its new collector has not played yet.
+        # In the first iteration of a curriculum stage, the new collector has not recorded a rollout yet.
         if self._frame_buffer is None or self._filmed is not trainer.collector:
             return
         self._shown_s = now_s

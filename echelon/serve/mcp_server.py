@@ -110,7 +110,7 @@ class McpBattles:
             require(self.folder is not None, "--replays", "a folder, set when the server starts", None)
             require(played.winner is not None, "battle", "a finished battle", "one in progress")
             assert self.folder is not None
-            # The file name contains no text from the client.
+            # Build the file name without any text from the client.
             path = self.folder / f"battle_{battle}.echelon"
             played.save_replay(path)
             return {"path": str(path)}

@@ -153,7 +153,7 @@ class Access:
         return [host.lower() for host in self.hosts]
 
     def _is_known(self, name: str) -> bool:
-        # DNS rebinding needs a host name, so any IP address is one of this machine, or of a tunnel.
+        # DNS rebinding attacks need a host name, so accept any IP address: it belongs to this machine or to a tunnel.
         return name in LOOPBACK_NAMES or name in self._given or (self._is_everywhere and is_address(name))
 
 

@@ -30,13 +30,14 @@ def intercept(state: State, luck: Tensor, sim_model: SimModel) -> State:
     by_enemy = roster.hostile[guards][:, roster.shots.shooter[span]]  # [H, M]
     distance = length(shots.pos[:, None, span] - mechs.pos[:, guards, None])  # [B, H, M]
     threat = by_enemy & comes[:, None] & (distance <= catalog.ams_vox)
-    nearest, shot = torch.where(threat, distance, torch.inf).min(-1)  # ties go to the lowest slot
+    # If several shots are equally near, `min` returns the lowest slot.
+    nearest, shot = torch.where(threat, distance, torch.inf).min(-1)
     tries = ready & nearest.isfinite()
     succeeds = tries & (luck[:, guards] < catalog.ams_chance)
 
     slot = torch.arange(span.stop - span.start, device=luck.device)
     shot_down = succeeds[..., None] & (shot[..., None] == slot)  # [B, H, M]
-    # Several mechs may shoot down the same shot; the first one is credited.
+    # Several mechs may shoot down the same shot; only the first of these mechs is credited.
     credited = shot_down & (shot_down.cumsum(1) == 1)
     destroyed = torch.nn.functional.pad(shot_down.any(1), (span.start, roster.shots.count - span.stop))
 

@@ -155,7 +155,7 @@ def direct_hit_damage(
         leg_damage=sources.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * paint_factors,
         stability=exact.sum(spread(sources.stability * factor), 1),
         heat=exact.sum(spread(sources.target_heat.expand_as(damage)), 1),
-        # The maximum of floats is vectorized on a CPU, the maximum of integers is not.
+        # On a CPU, torch vectorizes the maximum of floats but not of integers, so convert afterwards.
         suppress=spread(sources.suppress.expand_as(damage)).amax(1).to(torch.int32),
         came_from=sum_damage_by_direction(hull_damage, -strikes.direction[:, :, None, :2]),
         landed=sources.by_shooter(strikes.lands[..., None] * sources.weapon),
@@ -165,7 +165,7 @@ def direct_hit_damage(
 
 def sum_damage_by_direction(damage: Tensor, towards: Tensor) -> Tensor:
     """Return the `[B, N, 2]` sum over rows of `damage [B, R, N]` times `towards`, broadcast to `[B, R, N, 2]`."""
-    # One axis at a time: a last dimension of size 2 prevents vectorization over mechs on a CPU.
+    # Sum x and y separately: a last dimension of size 2 prevents vectorization over mechs on a CPU.
     return torch.stack([exact.sum(damage * component, 1) for component in towards.unbind(-1)], -1)
 
 
@@ -293,7 +293,7 @@ def credit_paint(state: State, painter: Tensor, paint_factors: Tensor, dealt: De
     bonus = formulas.damage_by_paint(dealt.by_shooter, paint_factors)  # [B, shooter, target]
     by_pack = torch.stack([exact.sum(bonus[:, span], 1) for span in roster.packs], -1)  # [B, target, P]
     indices = torch.arange(roster.num_mechs, device=bonus.device)
-    # A painter belongs to the pack that it painted for.
+    # A mech that painted (marked) a target is credited only with the damage of its own pack.
     is_painter = of_own_pack(painter, sim_model) == indices[:, None]  # [B, N, target]
     credited = torch.where(is_painter, of_own_pack(by_pack, sim_model), 0.0)
     return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited, 2)))

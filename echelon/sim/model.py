@@ -53,7 +53,7 @@ def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
     rules = config.rules
     flown_vox = flown_by_slot(roster, rules)
     reach_vox = max(flown_vox.tolist(), default=0.0)
-    # Maps that are generated later may have foliage even if the first ones have none.
+    # Maps that are generated later may have foliage even if the first maps have none.
     grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any()) or config.map_spares > 0
     rounds = int(reach_vox) + 1 if grows_leaves else 0
     slots = [(flown_vox > k).nonzero().squeeze(1) for k in range(rounds)]

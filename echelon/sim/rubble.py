@@ -36,7 +36,7 @@ def damage_voxels(state: State, impacts: Impacts, sim_model: SimModel) -> State:
     terrain = state.terrain
     x, y, z = voxel_behind(impacts.point, impacts.direction, sim_model)  # [B, S]
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
-    # Rows without damage all read voxel 0, which saves memory traffic.
+    # Impacts that damage no voxel all read voxel 0, which saves memory traffic.
     x, y, z = (torch.where(bites, cell, 0) for cell in (x, y, z))
     index = voxel_index((x, y, z), terrain.solid)
     bite, first = total_by_voxel(index, bites, sim_model.roster.shots.damage)  # [B, S] each

@@ -12,7 +12,7 @@ def spawn_clouds(state: State, impacts: Impacts, sim_model: SimModel) -> State:
     clouds, span = state.clouds, sim_model.roster.launching
     if not sim_model.config.features.smoke or clouds.ttl.shape[1] == 0:
         return state
-    bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, L]: one shot slot per launcher
+    bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, L]: each of L launchers has one shot slot
     count = sim_model.roster.clouds_each
     free = (clouds.ttl == 0).unflatten(1, (-1, count))  # [B, L, count]
     fills = (bursts[..., None] & free & (free.cumsum(-1) == 1)).flatten(1)

@@ -99,7 +99,7 @@ class Payload:
 
 def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
     """Return the arrays of a battle by name, its ground `[Z, Y, X]` uint8, and recorded observations, if any."""
-    # A page shows the orders that mechs received, not the commands of commanders.
+    # A page shows the orders that mechs received, not the commands that commanders sent.
     names = [name for name in OPTIONAL if name != "commands"]
     optional = {name: array for name in names if (array := getattr(battle, name)) is not None}
     observed = observed_arrays(replay, battle, ground)

@@ -83,7 +83,7 @@ def import_matplotlib() -> Any:
     """
     backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     try:
-        # Imported here because it takes a tenth of a program's start, and most programs draw nothing.
+        # Imported here, because the import takes a tenth of a program's start, and most programs draw nothing.
         import matplotlib
     finally:
         if backend is not None:

@@ -192,7 +192,7 @@ def places_of(mine: int | Sequence[int], mechs: int) -> list[int]:
     """Return the sorted places of the user's mechs in a team."""
     limit = f"1..{mechs - 1}, a number of mechs, or different places among 0..{mechs - 1}, not all of them"
     indices: list[int] = []
-    with contextlib.suppress(ConfigError):  # the error below is more precise than that of `whole`
+    with contextlib.suppress(ConfigError):  # The error below is more precise than that of `whole`.
         places = mine if isinstance(mine, Sequence) else range(min(whole("mine", mine), mechs))
         indices = [whole("mine", place) for place in places]
     are_inside = all(0 <= index < mechs for index in indices)

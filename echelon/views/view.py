@@ -410,7 +410,7 @@ class View(EnvInfo, PartialEnv):
             played["state"] = self._state(*(result.streams["ego"][:, span] for span in env.teams.values()))
         return played | result.flags
 
-    # From both teams to the commanded mechs, and back
+    # Conversion between tensors of both teams and of the commanded mechs
 
     def _team_actions(self, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Add the actions of opponent and partner to those of the commanded mechs; return those of blue and red."""
@@ -489,7 +489,7 @@ class View(EnvInfo, PartialEnv):
         is_blue, is_red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return outcome.copy().set("won", self.commanded.of_team(is_blue, is_red)[:, None])
 
-    # Placement of entries; `echelon.views.build.MechView` overrides it
+    # Keys and shapes of tensordict entries; `echelon.views.build.MechView` overrides these methods.
 
     def _key(self, group: str, name: str) -> tuple[str, ...]:
         return (group, name)

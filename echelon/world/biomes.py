@@ -211,7 +211,7 @@ def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) 
     """
     for index, name in enumerate(world.biomes):
         mask = biome == index
-        maps = mask.flatten(1).any(1).nonzero().squeeze(1)  # most maps have few of the biomes
+        maps = mask.flatten(1).any(1).nonzero().squeeze(1)  # Most maps contain only some of the biomes.
         if len(maps) == 0:
             continue
         voxels, columns, own_seeds = material[maps], mask[maps], seeds[maps]
@@ -229,7 +229,7 @@ def paint_registered(name: str, material: Tensor, where: Tensor, seeds: Tensor, 
 
     The seeds of the biome depend on its name, but not on other registered biomes.
     """
-    require_biome(name)  # a config from another process has not been checked in this one
+    require_biome(name)  # Check again, because the config may come from another process.
     painted = material.clone()
     own_seeds = bits(seeds, zlib.crc32(name.encode()) >> 1, Stream.BIOME, 1)[:, 0]
     PAINTERS[name](painted, where, own_seeds, world)

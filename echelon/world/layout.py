@@ -36,11 +36,11 @@ SMALLEST_ZONE = 8
 class Spawns(NamedTuple):
     """The two spawn areas of each map. Team 0 is blue."""
 
-    is_turned: Tensor  # [M] bool, rows run along y instead of x
-    is_flipped: Tensor  # [M, 2] bool, blue at the far end of x, of y
-    low: Tensor  # [M, 2 teams, 2] int64, first column x, y of the area
-    high: Tensor  # [M, 2 teams, 2] int64, first column x, y beyond the area
-    anchor: Tensor  # [M, 2 teams, 2] int64, column x, y where the lanes start
+    is_turned: Tensor  # [M] bool, spawn rows run along y instead of x
+    is_flipped: Tensor  # [M, 2] bool, blue starts at the far end of x, and of y
+    low: Tensor  # [M, 2 teams, 2] int64, first (x, y) column of each team's area
+    high: Tensor  # [M, 2 teams, 2] int64, last (x, y) column of each team's area, plus 1
+    anchor: Tensor  # [M, 2 teams, 2] int64, (x, y) column where each team's lanes start
 
     @property
     def corners(self) -> Tensor:
@@ -144,7 +144,7 @@ RING_SHARE = 0.8
 class Zone(NamedTuple):
     """The zones of M maps, as integers."""
 
-    cell: Tensor  # [M, 2] int64, column x, y of the centre
+    cell: Tensor  # [M, 2] int64, (x, y) column of the zone's centre
     radius: Tensor  # [M] int64, 1/256 vox
 
     @property

@@ -72,8 +72,8 @@ class PathField(NamedTuple):
     """The shortest path to the zone from every column, `[M, Y, X]`."""
 
     cost: Tensor  # int32, distance to the zone in tenths of a voxel, 0 inside
-    choice: Tensor  # int64, index of the next step in STEPS, len(STEPS) inside the zone
-    reached: Tensor  # bool, the widest hull can walk from here to the zone
+    choice: Tensor  # int64, index in STEPS of the next step, or len(STEPS) inside the zone
+    reached: Tensor  # bool, whether the widest hull can walk from here to the zone
 
     @property
     def length_vox(self) -> Tensor:

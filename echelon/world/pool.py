@@ -55,7 +55,7 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     material = bare_ground(seeds, world)
     biomes.furnish(material, biomes.quadrants(seeds, world), seeds, world)
     layout.open_zone(material, zone, seeds, world)
-    # Lanes also cross canals and lava.
+    # Clear the lanes from the spawns to the zone, even through canals and lava.
     stamps.clear(material, layout.lanes(seeds, areas, zone, world))
     layout.open_spawns(material, areas, world)
 
@@ -142,7 +142,7 @@ def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
     The height of a column is its highest bit in `blocked [M, Y, X]`, even if there is air below.
     """
     height = column_heights(blocked, size_z)
-    # Integer sums over blocks, by cumulative sums. Blocks overlap by a row if 16 does not divide the side.
+    # Sum heights over blocks by cumulative sums of integers. If 16 does not divide the side, blocks overlap by a row.
     total = F.pad(height.cumsum(1).cumsum(2), (1, 0, 1, 0))
     (top, bottom), (left, right) = (block_edges(side, height.device) for side in height.shape[1:])
     upper, lower = total[:, top], total[:, bottom]

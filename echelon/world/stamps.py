@@ -93,7 +93,7 @@ class Placement(NamedTuple):
     across: Tensor  # int32 vox, distance from the structure's first column along its width
     length: Tensor  # int32 vox
     width: Tensor  # int32 vox
-    height: Tensor  # int32 vox, 0 for an empty plot
+    height: Tensor  # int32 vox, 0 if the plot has no structure
 
 
 def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Placement:
@@ -105,7 +105,7 @@ def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Plac
     draws = fractions(seeds, purpose, of_map + of_plot * count_u * count_v)
     turned, shift_u, shift_v = draws[:, :of_map, None, None].unbind(1)
 
-    # Draw the structure of each plot, [M, plots]. The columns gather from these tables.
+    # Draw the structure of each plot as tables [M, plots], from which each map column reads.
     by_plot = draws[:, of_map:].unflatten(1, (-1, of_plot)).unbind(2)
     length = pick(by_plot[0], *stamp.length)
     width = length if stamp.shape is Shape.DISC else pick(by_plot[1], *stamp.width)
@@ -138,7 +138,7 @@ def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Plac
 def covered(shape: Shape, at: Placement, part: Part) -> Tensor:
     """Return the columns that a part fills, `[M, Y, X]` bool."""
     grow, built = part.grow, at.height > 0
-    # Twice the distance from the middle, which is an integer for even sizes too.
+    # Use twice the distance from the middle, because it is an integer for even sizes too.
     off_u, off_v = 2 * at.along + 1 - at.length, 2 * at.across + 1 - at.width
     if shape is Shape.DISC:
         within = off_u**2 + off_v**2 < (at.width + 2 * grow).clamp_min(0) ** 2

@@ -91,7 +91,7 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
         for index, on_foot in enumerate(steps_on_foot(level, columns))
     ]
     goals = goals_of(columns, config)
-    # One map at a time: more fields exceed the caches of a CPU and the memory of a GPU.
+    # Process one map at a time: more distance fields exceed the caches of a CPU and the memory of a GPU.
     costs = [
         encoded_ways(*relax(torch.where(goal, 0, UNREACHED).int(), [step[i : i + 1] for step in steps]), columns[i])
         for i, goal in enumerate(goals)
@@ -109,7 +109,7 @@ def reachable_columns(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
     start[torch.arange(len(start), device=start.device), spawn[:, 1].long(), spawn[:, 0].long()] = True
     cost = torch.where(start & passable, 0, UNREACHED).int()
     steps = steps_on_foot(level, passable)
-    # Costs of the reverse steps: from the neighbour of a column back to the column.
+    # Costs of the reverse steps, from the neighbour of a column back to the column
     back = [neighbour(F.pad(steps[STEPS.index((-dx, -dy))], (1, 1, 1, 1), value=UNREACHED), dx, dy) for dx, dy in STEPS]
     return (relax(cost, steps)[0] < UNREACHED) & (relax(cost, back)[0] < UNREACHED)
 
@@ -127,7 +127,7 @@ def goals_of(common: Tensor, config: EnvConfig) -> Tensor:
         axes.append((torch.arange(size, device=common.device) + 0.5 - middle[:, None]).square())
     distance_sq = (axes[0][:, None, :, None] + axes[1][None, :, None, :]).flatten(
         0, 1
-    )  # [L, Y, X], exact: multiples of 1/4
+    )  # [L, Y, X], exact, because all values are multiples of 1/4
     candidates = torch.where(common[:, None], distance_sq, torch.inf)
     return candidates <= candidates.amin((2, 3), keepdim=True).clamp_min(goal_radius(config) ** 2)
 

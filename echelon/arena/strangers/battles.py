@@ -144,7 +144,7 @@ class ProtocolArena:
         team = run_id
         if case.partner not in ("", run_id):
             mechs = len(self.rosters[0])
-            # The mechs that the policy commands rotate with the seed, so the partner sometimes commands each hull.
+            # Rotate the policy's mechs in the team by the seed, so that its partner commands each hull in some battles.
             own_places = tuple(sorted((number + i) % mechs for i in range(case.mine)))
             team = f"{run_id}+{case.partner}/{','.join(map(str, own_places))}"
             shared[team] = SharedTeam(run_id, case.partner, own_places)

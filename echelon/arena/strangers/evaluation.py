@@ -208,7 +208,7 @@ def hashes_of(population: Population) -> dict[str, str]:
     hashes = {}
     for name in dict.fromkeys((*population.opponents, *population.partners)):
         commander, listed = resolve(name), strangers().get(name)
-        # A scripted commander is determined by its name and the rules; `populations.json` contains its abilities.
+        # A scripted stranger has no weights to hash: `populations.json` lists the hash of its abilities instead.
         digest = commander.id if commander.checkpoint is not None or listed is None else listed.sha256
         expect(listed is None or digest == listed.sha256, f"{name}: sha256", f"{listed and listed.sha256}", digest)
         hashes[name] = digest
@@ -250,7 +250,7 @@ def seen_in_training(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
     return {
         "maps": run.provenance.map_exposure(configs[0]),
         "teams": next((answer for answer in ("met", "unknown") if answer in teams), "not met"),
-        # A stranger always counts as having met itself.
+        # If the evaluated policy is itself one of the strangers, it counts as having met that stranger.
         "strangers": {name: "met" if resolve(name).id == run.id else answer for name, answer in met_strangers.items()},
     }
 

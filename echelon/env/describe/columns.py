@@ -125,7 +125,7 @@ def statistics_columns(catalog: Catalog) -> tuple[Column, ...]:
         unit, meaning = STATISTICS[what]
         return Column(f"{what}_{by}" if by else what, unit, 0.0, math.inf, switches, meaning + where)
 
-    # A statistic that is always 0, such as the damage of a weapon without damage, needs no switch.
+    # A statistic that is always 0, such as the damage of a weapon without damage, needs no feature switch.
     by_weapon = (
         column(what, name, ", by this weapon", of_weapon(spec) if what == "shots" or spec.damage > 0 else ())
         for what in BY_WEAPON

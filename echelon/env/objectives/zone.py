@@ -49,7 +49,7 @@ def nearer(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
 
 def path_length(state: State, sim_model: SimModel) -> Tensor:
     """Return `[B, N]` walking distance to the zone's edge, divided by the map's longest side."""
-    # Conversion to integers rounds towards zero, which differs from floor only outside the map.
+    # `long()` rounds towards zero. It differs from `floor` only for negative positions, which are outside the map.
     x, y, _ = state.mechs.pos.unbind(-1)
     vox = at_cells(sim_model.maps.path_length, state.map_id, x.long(), y.long())
     return exact.divide(vox, sim_model.config.world.longest_side)

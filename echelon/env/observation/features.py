@@ -91,7 +91,7 @@ def pack(
     def column(name: str) -> Tensor:
         value = values[name] if values[name].dim() > visible.dim() else values[name][..., None]
         value = value.to(torch.float32)
-        # Zero each column here: a pass over all columns at the end would read and write them once more.
+        # Zero hidden entries column by column: a pass over all columns at the end would read and write them once more.
         return value if name in always else torch.where(visible[..., None], value, 0.0)
 
     return torch.cat([column(feature.name) for feature in features], -1)

@@ -82,7 +82,7 @@ def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, sim_model: SimMod
     """Return `[B, N, N]` bool: living hostiles that packmates sense or painted, but the mech itself does not sense."""
     roster = sim_model.roster
     packmates = (roster.pack[:, None] == roster.pack).to(torch.float32)
-    # Sums of zeros and ones are exact in any order.
+    # A matrix product of zeros and ones is exact in any order of summation.
     by_pack = packmates @ sees.to(torch.float32) > 0  # [B, N, N]
     return present & roster.hostile & (by_pack | painted) & ~sees
 

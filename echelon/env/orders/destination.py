@@ -23,14 +23,14 @@ class Destination(NamedTuple):
 
     place: Tensor  # [B, N, 2] vox
     is_sent: Tensor  # [B, N] bool, whether the mech has a destination
-    reach: Tensor  # [B, N] vox, distance at which the place counts as reached
+    reach: Tensor  # [B, N] vox, distance at which the mech has arrived
 
 
 class Way(NamedTuple):
     """Path of each mech to a place, around walls."""
 
-    step: Tensor  # [B, N, 2] unit vector, 0 within reach
-    left_vox: Tensor  # [B, N] remaining distance until within reach
+    step: Tensor  # [B, N, 2] unit vector of the next step, 0 on arrival
+    left_vox: Tensor  # [B, N] vox, remaining path length, 0 on arrival
 
 
 def destination(state: State, sim_model: SimModel) -> Destination:

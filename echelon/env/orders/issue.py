@@ -155,7 +155,8 @@ def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) ->
     listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, sim_model).jam <= command.jam_limit)
     delay = round(command.delay_s / sim_model.rules.dt_s)
     received = state.orders_heard
-    for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, oldest first
+    # Each `order` has the shape [B, N, OrderField]; the oldest order comes first.
+    for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):
         issued = order[..., OrderField.ISSUED]
         is_new = (issued > received[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
         received = torch.where((is_new & listens)[..., None], order, received)
@@ -171,6 +172,6 @@ def mask_triggers(state: State, action: Tensor, sim_model: SimModel) -> Tensor:
     holds_fire = (discipline == int(Discipline.HOLD)) | returns
     column = torch.arange(action.shape[-1], device=action.device)
     is_trigger = (column == int(Act.PRIMARY)) | (column == int(Act.TERTIARY)) | (column == int(Act.SPECIAL))
-    # The emitters of electronic warfare share a column with a trigger.
+    # On mechs with an electronic-warfare emitter, the secondary trigger controls the emitter and fires no weapon.
     is_trigger = is_trigger | ((column == int(Act.SECONDARY)) & ~sim_model.roster.has_ewar[:, None])
     return torch.where(holds_fire[..., None] & is_trigger, -1.0, action)

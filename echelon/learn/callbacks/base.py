@@ -139,7 +139,7 @@ class CallbackList:
 
         error = None
         for callback in self.all:
-            # After an error, skip the setup of later callbacks, because it might write into the folder.
+            # After an error, skip the setup of later callbacks, because they might write into the run folder.
             error = error or self._attempt([callback], set_up)
         if trainer.ranks.max(float(error is not None)) > 0:
             self.close()
@@ -147,7 +147,7 @@ class CallbackList:
 
     def on_run_start(self, trainer: TrainingRun) -> None:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_run_start(trainer)))
-        # This iteration already has a checkpoint.
+        # Ignore checkpoint requests here, because this iteration already has a checkpoint.
         trainer.requests.checkpoint = False
 
     def on_iteration_start(self, trainer: TrainingRun) -> None:
@@ -206,7 +206,7 @@ class CallbackList:
         failed, signal, stop, checkpoint = (int(value) for value in maxima)
         trainer.requests, trainer.stopped = Requests(bool(stop), bool(checkpoint)), bool(stop)
         if failed:
-            # Saving can fail for the same reason, such as a full disk or an error in `on_checkpoint`.
+            # Saving may fail for the same reason as the callback, such as a full disk.
             with contextlib.suppress(Exception):
                 trainer.save()
             raise error or ConfigError(ELSEWHERE)

@@ -75,12 +75,12 @@ class SignalHandler(Callback):
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number in STOP_SIGNALS and self._stop_requested and not is_torchelastic_launched():
-            # No clean-up on the second signal: saved files are complete at any time.
+            # Exit without clean-up on the second signal: files are written atomically, so they are always complete.
             os._exit(EXIT_BASE + number)
         self._stop_requested |= number in STOP_SIGNALS
         self.signal = self.signal or number
         if self._is_first and number in (signal.SIGINT, signal.SIGQUIT):
-            # Feedback for the user who pressed Ctrl-C or Ctrl-\. Write to the descriptor: a stream may be in mid-write.
+            # Confirm Ctrl-C or Ctrl-\ to the user. Write to the descriptor, because the stream may be busy.
             more = "" if is_torchelastic_launched() else "; repeat to end at once"
             with contextlib.suppress(OSError):
                 os.write(2, f"{signal.Signals(number).name}: stopping and saving{more}\n".encode())

@@ -225,7 +225,7 @@ class Checkpoint:
         except FileError as error:
             if self.specs == PolicySpecs(self.specs.comm_dim):
                 raise
-            # The expected widths follow from the layout.
+            # List the stored columns in the error, because the expected tensor shapes follow from them.
             widths = ", ".join(f"{self.specs.columns.width(name)} of {name}" for name in SELECTABLE)
             writer = quoted(self.metadata.get("written_by"))
             raise FileError(f"{error}; {METADATA} lists columns: {widths}; written by Echelon {writer}") from None
@@ -289,8 +289,9 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     metadata = parse_json(METADATA, read_file(path / METADATA, MAX_HEADER_BYTES))
     check_schema(METADATA, metadata, SCHEMA, VERSION)
     checkpoint = Checkpoint(path, {"env": None, **metadata})
-    _ = checkpoint.versions  # Check this first: files of other Echelon versions may differ in every other field.
-    CHECK(METADATA, metadata)  # Validate before allocating from these values.
+    # Check the versions first: a file of another Echelon version may differ in every other field.
+    _ = checkpoint.versions
+    CHECK(METADATA, metadata)  # Validate all fields before their values determine any allocation.
     checkpoint.metadata["settings"] = renamed_settings(metadata["settings"])
     require_files(metadata["files"], metadata["processes"])
     _ = checkpoint.provenance

@@ -164,7 +164,7 @@ class EnvSnapshot:
             raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {active}, {spares}")
         renewals = stored.fact("renewals", integer(0, MAX_TICK))
         oldest = stored.fact("oldest", integer(0, len(active) - 1))
-        # Weights computed from scores are dropped together with the scores.
+        # If the map scores are dropped, also drop the map weights that were computed from them.
         is_weighted = "weighted" in stored.facts and (levels is not None or not scored)
         weighted = stored.row("weighted", of_type(int), len(map_pool.map_slots)) if is_weighted else None
         if not set(weighted or active) <= set(active):

@@ -42,7 +42,7 @@ def last_saved_at(folder: Path) -> float:
     would be wrong for copied or edited folders."""
     times = [0.0]
     for path in checkpoints_in(folder / "checkpoints"):
-        # An invalid checkpoint is reported only when it is chosen.
+        # Skip an invalid checkpoint here; it raises an error only if it is chosen for resuming.
         with contextlib.suppress(FileError, OSError):
             metadata = parse_json(METADATA, read_file(path / METADATA, MAX_HEADER_BYTES))
             saved_at = metadata.get(SAVED_AT) if isinstance(metadata, dict) else None
@@ -72,7 +72,7 @@ def is_unlearnt(folder: Path) -> bool:
         saved = open_checkpoint(first)
     except FileError:
         return False
-    # A policy saved there by another program does not belong to a run.
+    # `processes` is 0 if another program saved the policy here: such a checkpoint does not belong to a run.
     return saved.counters.iterations == 0 and saved.metadata["processes"] > 0 and not read_table(folder / "metrics.csv")
 
 
@@ -172,11 +172,11 @@ def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkp
     limit = "the same on all processes: do all of them see the run folder?"
     require(len(set(requested)) == 1, "--resume", limit, requested)
     if config.resume == "latest":
-        # Fail before the folder is created.
+        # If there is no checkpoint, this call raises before the folder is created.
         newest_checkpoint(folder / "checkpoints")
     resumes = bool(config.resume)
     with lock_run_folder(folder, resumes, is_unnamed) if ranks.is_first else contextlib.nullcontext():
-        # Read only after the folder is locked, and write only after all processes have read.
+        # All processes read the folder after it is locked, and none writes to it before all have read it.
         ranks.check_shared("--run-dir", folder)
         start = find_start(config, folder)
         ranks.barrier()

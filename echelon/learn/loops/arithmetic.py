@@ -21,7 +21,7 @@ EXPONENTIAL = tuple(
     np.float32(c) for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1)
 )
 """Coefficients of (e^r - 1 - r - r^2 / 2) / r^3 in powers of r, highest power first (Cephes, `expf`)."""
-# `contract` permits vector code and fused multiply-add; losses and gradients differ by processor anyway.
+# `contract` permits fused multiply-add, so results differ by processor; losses and gradients do so anyway.
 _OPTIONS: dict[str, Any] = {**jit.OPTIONS, "fastmath": {"contract"}}
 
 
@@ -104,7 +104,7 @@ def logarithm(x: Any) -> Any:
     """Compute log(x) of a float32 above 1e-37. The error is at most 2e-7, relative if |log(x)| > 1."""
     bits = np.float32(x).view(np.int32)
     power = (bits - SQRT_HALF_BITS) >> np.int32(23)
-    # Infinity becomes NaN, and NaN stays NaN.
+    # If x is infinite or NaN, x - x is NaN, and so is the result.
     r = (np.int32(bits - (power << np.int32(23))).view(np.float32) - ONE) + (x - x)
     p = polynomial(LOGARITHM, r)
     square, n = r * r, np.float32(power)

@@ -28,7 +28,7 @@ def convolve(grid: Any, kernel: Any, bias: Any, out: Any) -> None:
                 g0, g1, g2 = grid[row, y, x], grid[row, y, x + 1], grid[row, y, x + 2]
                 g3, g4, g5 = grid[row, y + 1, x], grid[row, y + 1, x + 1], grid[row, y + 1, x + 2]
                 g6, g7, g8 = grid[row, y + 2, x], grid[row, y + 2, x + 1], grid[row, y + 2, x + 2]
-                # A single expression, so intermediate results are not stored.
+                # Sum in long expressions, so that partial sums stay in registers and are not stored.
                 for c in range(out.shape[2]):
                     upper = bias[c] + g0 * kernel[0, c] + g1 * kernel[1, c] + g2 * kernel[2, c] + g3 * kernel[3, c]
                     lower = g4 * kernel[4, c] + g5 * kernel[5, c] + g6 * kernel[6, c] + g7 * kernel[7, c]

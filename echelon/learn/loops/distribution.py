@@ -38,7 +38,7 @@ def log_tails(x: Any) -> Any:
     a = abs(x) * SQRT_HALF
     t = ONE / (ONE + HALF * a)
     p = polynomial(ERFC, t)
-    # Use the logarithm of the tail beyond |x|, which is exact even for very small tails.
+    # Compute the logarithm of the tail probability beyond |x|, which is accurate even for very small tails.
     log_tail = logarithm(HALF * t) + p - a * a
     rest = ONE - exponential(log_tail)
     log_rest = logarithm(rest)

@@ -27,7 +27,7 @@ def _advance(t: int, gates: Any, bias: Any, keep: Any, is_half: bool, entered: A
                 gates[t, row, k] += bias[k]
         mask = keep[t, row, 0]
         for j in range(width):
-            # A gate is 1 / (1 + e^-x), the candidate (1 - e^-2x) / (1 + e^-2x); two of them share a division.
+            # A gate is 1 / (1 + e^-x), the candidate (1 - e^-2x) / (1 + e^-2x). Their product needs only one division.
             to_i = ONE + exponential(-widened(gates[t, row, j], is_half))
             to_f = ONE + exponential(-widened(gates[t, row, width + j], is_half))
             to_g = exponential(-TWO * widened(gates[t, row, 2 * width + j], is_half))
@@ -37,7 +37,7 @@ def _advance(t: int, gates: Any, bias: Any, keep: Any, is_half: bool, entered: A
             h = (ONE - to_tanh) / (to_o * (ONE + to_tanh))
             out[t, row, j] = h
             before_c[t + 1, row, j] = c * mask
-        # A separate loop: LLVM could not prove that the arrays do not overlap.
+        # Write this array in a separate loop, because LLVM could not prove that the arrays do not overlap.
         for j in range(width):
             if is_half:
                 entered[t + 1, row, first + j] = halved(out[t, row, j] * mask)

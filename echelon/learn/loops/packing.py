@@ -41,7 +41,7 @@ def pool_all(x: Any, is_half: bool, ends: Any, maxima: Any, out: Any, largest: A
         for w in range(width):
             out[row, w], maxima[w], largest[row, w] = ZERO, ZERO, -1
         for member in range(start, ends[row]):
-            # One loop per array type written, because LLVM vectorises only such loops.
+            # Each loop writes arrays of one type only, because LLVM vectorises only such loops.
             for w in range(width):
                 out[row, w] += max(widened(x[member, w], is_half), ZERO)
             for w in range(width):

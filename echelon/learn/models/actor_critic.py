@@ -311,7 +311,7 @@ class Critic(nn.Module):
         """
         if self.gathering is not None:
             assert enemy is not None
-            # Multiply the two inputs separately: the battle's part is equal for all its mechs and is computed once.
+            # Multiply both parts of the input separately: the battle part is equal for all mechs and is computed once.
             of_embed, of_battle = self.mix.weight.split((embed.shape[-1], self.mix.in_features - embed.shape[-1]), 1)
             with autocast(compute, embed.device):
                 own, enemy = (self.columns(ego)[0].to(compute) for ego in (own, enemy))

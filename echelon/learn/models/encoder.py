@@ -148,7 +148,7 @@ class GridEncoder(nn.Module):
         """`[R, width]` encodings of maps `[R, cells, cells]`."""
         channels = len(self.kernel)
         if uses_loops(grid, self.kernel) and not grid.requires_grad:
-            # The loop writes all channels of one position, then the next position.
+            # The loop writes features position by position, so reorder the weights, which are sorted by channel.
             by_place = self.project.weight.unflatten(1, (channels, -1)).transpose(1, 2).flatten(1)
             features = Convolution.apply(grid, self.kernel, self.bias).flatten(1)
             return DenseReLU.apply(features, by_place, self.project.bias)

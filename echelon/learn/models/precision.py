@@ -63,7 +63,7 @@ def _modes(deterministic: bool, device: torch.device) -> Iterator[None]:
     were_deterministic = torch.are_deterministic_algorithms_enabled()
     warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(CUBLAS_WORKSPACE)
-    # Autocast caches casted weights until its outermost context ends, so an outer context would use stale weights.
+    # Disable the autocast cache: within a caller's autocast, it would return old casts of updated weights.
     with (
         torch.inference_mode(False),
         torch.enable_grad(),

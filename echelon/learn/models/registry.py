@@ -110,6 +110,6 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
         hint = f"--allow-module {module} (imports it and runs its code: only for files you trust)"
         require(module in allowed_modules(), "model.kind", f"a model of Echelon's, or read with {hint}", kind)
     config = model_class(kind)
-    if kind not in BUILT_IN:  # The user's class may have new fields since the file was written.
+    if kind not in BUILT_IN:  # A user's class may have new fields since the file was written.
         rest = {**as_json(config()), **rest}
     return from_json(config, rest, "model")

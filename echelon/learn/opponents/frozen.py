@@ -126,7 +126,7 @@ class FrozenOpponents:
         rows = []
         for row in active:
             weights = [self.shares.get(name, 0.0) / counts[name] for name in row]
-            # If the pool has lost all opponents of the row, the row plays them until a slot is free for another.
+            # If all opponents of this row have left the pool, keep playing them until a slot gets a new opponent.
             weights = weights if sum(weights) > 0 else [float(name != "") for name in row]
             rows.append([sum(weights[: i + 1]) / sum(weights) for i in range(self.num_slots - 1)])
         self.edges.copy_(torch.tensor(rows, dtype=torch.float32, device="cpu"))

@@ -89,7 +89,7 @@ class NamedOpponents:
     def graph_key(self) -> Hashable | None:
         """Key of a CUDA graph: the commanders in use and their own keys."""
         slots = self.slots if self.old_is_read else [self.slots[self.newest]]
-        # Scripted commanders read the weapon use from the battles.
+        # The key of a scripted commander is its name: the graph reads the weapon use from a tensor.
         keys = [name if is_scripted(name) else graph_key_of(self._commander(name)) for name in slots]
         return None if None in keys else (self.newest, *slots, *keys)
 
@@ -199,7 +199,7 @@ class NamedOpponents:
             self.calls[name] = compiled_commander(commander, self.device) if self.compiled else commander
         output = self.calls[name](team.copy().set("memory", entry.copy()))
         if isinstance(commander, Heuristic):
-            # Drop the reference to the graph's own memory, which must not be read later.
+            # Drop the tensor `weapon_use`: it is in the CUDA graph's memory, which must not be read later.
             commander.weapon_use = 1.0
         next_memory = output.get(("next", "memory"), None)
         if next_memory is not None:

@@ -23,7 +23,7 @@ EPSILON = 1e-6
 TRAINS_WITH = "0.14"
 """First TorchRL version that supports training here."""
 CAN_TRAIN = hasattr(estimators, "MultiAgentGAE")
-# Environment and evaluation also run with older TorchRL versions, and they import this module.
+# Older TorchRL versions lack MultiAgentGAE, but environments and evaluation import this module with them too.
 MultiAgentGAE: Any = estimators.MultiAgentGAE if CAN_TRAIN else estimators.GAE
 
 
@@ -79,7 +79,7 @@ class NormalizedGAE(MultiAgentGAE):
         """Write `advantage`, `value_target` and `value_target_normalized`."""
         exists, alive = tensordict.get(EXISTS, None), tensordict.get("mask")[..., None]
         value = tensordict.get(self.tensor_keys.value)
-        # The recursion treats each mech separately, so padding can be removed after it.
+        # The GAE recursion treats each mech separately, so padded mechs can be removed after it.
         advantage, target, value = (without_padding(x, exists) for x in (*self.recursion(tensordict), value))
         advantage = standardise_by_class(advantage, alive, self.hull, self.ranks)
         normalized = target

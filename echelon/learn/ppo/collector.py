@@ -38,7 +38,7 @@ from echelon.runtime.profiling import Stopwatch, part
 from echelon.state import State
 
 with warnings.catch_warnings():
-    # TorchRL warns about its own classes on import; this package does not use them.
+    # When imported, TorchRL warns about its own deprecated classes, which this package does not use.
     warnings.filterwarnings("ignore", r"Creating \w+ which inherits from WeightUpdaterBase is", DeprecationWarning)
     from torchrl.collectors import BaseCollector
 
@@ -129,7 +129,7 @@ class TeamCollector(BaseCollector):
         """Allocate the counters of a rollout with `teams` learner teams; the first decision allocates the buffers."""
         env, rules = self.env, self.env.config.rules
         self.earned = torch.zeros(teams, len(env.reward_terms), dtype=torch.float32, device=env.device)
-        # Upper bound on the truncations per battle in one rollout.
+        # Upper bound on the number of times that a battle can be truncated in one rollout
         self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // rules.max_decisions + 1
         self.final_views: FinalViews | None = None
         """Final views of truncated battles; None if no battle can be truncated, and before the first decision."""
@@ -179,7 +179,7 @@ class TeamCollector(BaseCollector):
     @torch.inference_mode()
     def collect(self) -> TensorDictBase:
         """Continue all battles for T decisions and return the batch."""
-        # CPU threads share the battles; operations over all battles are too small for several threads.
+        # CPU threads split the battles; the remaining torch operations are too small for several threads.
         with one_thread(self.env.device):
             return self._collect()
 
@@ -249,7 +249,7 @@ class TeamCollector(BaseCollector):
             decision = self.assignment.decided(shown, view)
             enemy = self.views.enemy(shown)
             values = self.views.values(decision.first, enemy)
-        # After the buffers exist, writing casts. Write before the step, which may overwrite the observation.
+        # Read the observation before the step, which may overwrite it. Writing to existing buffers also casts it.
         step = self.views.of(decision.first, enemy, casts=self.buffer is None)
         self._lap("act")
         after = battles.step(shown | decision.actions)

@@ -108,7 +108,7 @@ class WorkerProcess:
         theirs, self.to_start = os.pipe()
         self.to_end, ours = os.pipe()
         with warnings.catch_warnings():
-            # Python warns that other threads may hold locks; the child runs only torch and loops.
+            # Python warns about a fork while other threads may hold locks; this child runs only torch and numba code.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process = os.fork()
         if self.process == 0:
@@ -144,7 +144,7 @@ def serve(memory: SharedMemory, compute: Compute, rank: int, size: int, to_start
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # Existing objects belong to the parent; the child must not finalise them.
+        # Objects inherited from the parent process must not be finalised in the child, so exclude them from collection.
         gc.freeze()
         while os.read(to_start, 1):
             sequences, parts = memory.header.tolist()
@@ -152,7 +152,7 @@ def serve(memory: SharedMemory, compute: Compute, rank: int, size: int, to_start
                 memory.write(number, compute(memory.index[:sequences].clone(), number, parts))
             os.write(to_end, b".")
     finally:
-        # Skip exit handlers and callers' `finally` blocks. The parent recomputes failed parts and reports the error.
+        # `_exit` skips exit handlers and `finally` blocks. The parent recomputes failed parts and reports errors.
         os._exit(1)
 
 

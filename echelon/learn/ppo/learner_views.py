@@ -64,7 +64,7 @@ class LearnerViews:
     @property
     def can_reduce(self) -> bool:
         """Whether `reduced` is exact: the encoder must accept reduced precision, and nothing else may read the view."""
-        # Check the encoder's own class: a subclass may read more.
+        # Check only the encoder's own class, because a subclass may read inputs that need full precision.
         is_same = vars(type(self.policy.network.encoder)).get("accepts_reduced_precision", False)
         return is_same and type(self.policy) is ActorCritic and not self.value_head.is_central and self.exists is None
 
@@ -131,7 +131,7 @@ class FinalViews:
 
     def clear(self) -> None:
         """Reset in place."""
-        # Zero the views: a checkpoint does not store them, so stale ones would change a resumed run's matrix sizes.
+        # Zero the views: checkpoints do not store them, so old views would give a resumed run other matrix sizes.
         self.views.zero_()
         self.taken.zero_()
 

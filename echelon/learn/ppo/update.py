@@ -145,7 +145,7 @@ class RecurrentPPOLoss(LossModule):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute losses and diagnostics, scalars, of a minibatch `[S, L]`."""
         data, keys = without_padded_mechs(tensordict.copy()), self.tensor_keys
-        # The actor writes the value head's input.
+        # Run the actor first, because it writes the input of the value head.
         distribution = self.actor_network.get_dist(data)
         old_value = data.get(keys.value, None)
         value = self.critic_network(data).get(keys.value)
@@ -160,7 +160,7 @@ class RecurrentPPOLoss(LossModule):
         advantage = data.get(keys.advantage)[..., 0]
         clipped = ratio.clamp(1 - self.clip_epsilon, 1 + self.clip_epsilon)
         with torch.no_grad():
-            # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
+            # KL estimator of Schulman (2020), "Approximating KL divergence", which is unbiased and never negative
             kl, is_clipped = (ratio - 1 - log_ratio), (ratio - 1).abs() > self.clip_epsilon
         # Stack the terms, because one reduction is faster than three.
         terms = torch.stack((torch.minimum(ratio * advantage, clipped * advantage), kl, is_clipped.float()), -1)
@@ -212,7 +212,7 @@ def summed(value: Tensor, depth: int) -> Tensor:
 
 def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
     """Return the mean entropy of all action columns, of each of `HEADS`, and of the message, from `entropies [D]`."""
-    # Indexing with a list would copy the list to the device and synchronise.
+    # Stack single columns: indexing with a list would copy the list to the device and synchronise.
     columns, message = entropies.unbind(), entropies[CONTROLS:]
     return {
         "entropy": entropies.mean(),
@@ -320,7 +320,7 @@ class PPO:
         if self.ranks.is_alone:
             return self.objective
         with warnings.catch_warnings():
-            # torch 2.13 renames the argument; torch 2.11 has only this name. Buffers never change.
+            # torch 2.13 renames `broadcast_buffers`, but torch 2.11 has only this name.
             warnings.simplefilter("ignore", FutureWarning)
             return DistributedDataParallel(self.objective, broadcast_buffers=False)
 
@@ -328,7 +328,7 @@ class PPO:
         rate: float | Tensor = self.config.learning_rate.first
         on_gpu = device.type == "cuda"
         if self.cuda_graph:
-            # A float would be a constant of the graph. Fused Adam on a GPU needs float32.
+            # A float would become a constant of the CUDA graph. Fused Adam on a GPU needs a float32 tensor.
             rate = torch.tensor(rate, dtype=torch.float32 if on_gpu else torch.float64, device=device)
         weights, capturable = self.policy.parameters(), self.cuda_graph and on_gpu
         return torch.optim.Adam(weights, lr=rate, eps=1e-5, fused=True, capturable=capturable)
@@ -360,7 +360,7 @@ class PPO:
                 `epochs`,
             and `skipped`, the number of skipped steps so far.
         """
-        # Multi-threaded operations wait for the slowest thread, which is expensive next to other programs.
+        # Multi-threaded torch operations wait for their slowest thread, which is expensive while other programs run.
         with one_thread(batch.get("is_init").device):
             return self._update(batch, memory)
 
@@ -395,7 +395,7 @@ class PPO:
         for epoch in range(self.config.epochs):
             for index in sequences.shuffled(self.config.minibatches):
                 if self.cuda_graph:
-                    # Copy to the address from which the CUDA graph reads an index of this length.
+                    # Copy the index to the fixed address from which the CUDA graph for this length reads it.
                     index = self.indices.setdefault(len(index), index.clone()).copy_(index)
                 self.index = index
                 self.graphed(len(index) if self.cuda_graph else None)
@@ -433,14 +433,14 @@ class PPO:
         self.rows.index_copy_(0, self.at, row[None])
         self.at += 1
         if self.cuda_graph:
-            # The gradients are in the graph's memory pool, which the next graph reuses.
+            # Free the gradients: they are in the CUDA graph's memory pool, which the next graph reuses.
             self.optimizer.zero_grad(set_to_none=True)
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """Take one gradient step on whole sequences, batch `[S, L]`, accumulated over parts."""
         living, size = minibatch.get("mask").sum(), self.ranks.size
         decisions = count_decisions(minibatch)
-        # Processes have minibatches of equal size, but possibly different numbers of padded mechs.
+        # The minibatches of all processes have equal size, but their numbers of padded mechs may differ.
         decisions = self.ranks.sum(decisions) if EXISTS in minibatch.keys() else decisions * size
         set_counts(minibatch, self.ranks.sum(living), decisions)
         self.optimizer.zero_grad(set_to_none=True)
@@ -551,13 +551,13 @@ class Sequences:
     """
 
     def __init__(self, batch: TensorDictBase, memory: TensorDictBase, length: int) -> None:
-        # Time first, as `TeamCollector` stores it, so nothing is copied here.
+        # `TeamCollector` stores time as the first dimension, so this transpose and flatten copy nothing.
         self.data = batch.select(*TRAINING_KEYS, strict=False).transpose(0, 1).flatten(0, 1)
         self.memory = memory.transpose(0, 1).flatten(0, 1)
         self.length = length
         self.teams = batch.shape[0]
         self.count = memory.shape.numel()
-        # Batches of TorchRL's `next(collector)` have no device.
+        # A batch from TorchRL's `next(collector)` has no device, so read it from one of its tensors.
         self.device = batch.get("is_init").device
 
     def places(self) -> tuple[int, ...]:

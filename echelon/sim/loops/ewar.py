@@ -26,7 +26,7 @@ def find_emitters(scratch: Scratch, hulls: Hulls) -> None:
     """List the mechs that emit, for `jamming`. All lanes run this loop and write the same values."""
     mechs, orders, count = scratch.records.mechs, scratch.orders, 0
     for n in range(mechs.shape[0]):
-        # Lanes run unsynchronized: write only values that every lane writes.
+        # The GPU threads (lanes) of a battle are not synchronized here, so each of them must write the same values.
         if is_emitting(mechs[n], hulls[n], orders[n]):
             scratch.emitters[count] = n
             count += 1

@@ -119,7 +119,7 @@ def bits_under(mech: Mech, columns: Columns, first_x: int, last_x: int, first_y:
     if where != mech.columns:
         bits = np.int32(0)
         if max(last_x - first_x, last_y - first_y) < 3:
-            # Most hulls span at most three cells per axis: the first, the second and the last.
+            # Most hulls cover at most three cells per axis: the first, the second and the last.
             x, y = min(first_x + 1, last_x), min(first_y + 1, last_y)
             bits |= columns[first_y, first_x] | columns[first_y, x] | columns[first_y, last_x]
             bits |= columns[y, first_x] | columns[y, x] | columns[y, last_x]
@@ -159,7 +159,7 @@ def find_next_pos(axis: int, mech: Mech, hull: Hull, solid: Columns, rules: Rule
         lowest, highest = cell_span(raised, hull.half_size[2], 30)
         if axis < 2 and abs(mech.vel[2]) < ONE and fits and not bits & bits_between(lowest, highest):
             mech.next_pos[2], cells[2], last_cells[2] = raised, lowest, highest
-            # Only terrain stops a climber, not the border.
+            # A mech that climbs a step does not count as stopped, even at the map's border.
             mech.stopped = False
         else:
             mech.next_pos[axis] = mech.pos[axis]
@@ -206,7 +206,7 @@ def fill_neighbours(n: int, count: int, mech: Mech, boxes: Boxes, neighbours: An
         boxes.near[other] = near_x & near_y & near_z
     boxes.near[n] = False
     found = 0
-    # Without a branch, because the branch would be unpredictable.
+    # Append without a branch, because the processor could not predict it.
     for other in range(count):
         neighbours[found] = other
         found += 1 if boxes.near[other] else 0

@@ -46,7 +46,7 @@ class Records(NamedTuple):
 
 def fields_of(state: State) -> Parts:
     """Return the fields of a state that records store, as arrays."""
-    # Items of a dict: access by attribute would take a microsecond per field.
+    # Read fields as dict items, because attribute access takes a microsecond per field.
     leaves = {part: dict(getattr(state, part).items()) for part in ("mechs", "tally", "shots", "clouds")}
     mechs, tally, shots, clouds = ([leaves[part][name] for name in FIELDS[part]] for part in leaves)
     battles = [getattr(state, name).unsqueeze(1) for name in FIELDS["battles"]]
@@ -116,7 +116,7 @@ def row_picker(kind: Any) -> Callable[..., Any]:
 
 def move_function(reads: bool) -> Callable[..., Any]:
     """Return a loop `move(b, fields, records, lane)` that copies all parts of battle b, each as in `copy_function`."""
-    # One variable per function, because numba needs constants.
+    # Use one variable per copy function, because numba can call a function only if it is a constant.
     battles, mechs, tally, paint, shots, clouds = (copy_function(part, reads) for part in PARTS)
 
     @device_function

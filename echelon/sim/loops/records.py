@@ -16,7 +16,7 @@ from echelon.runtime.limits import hints_of
 
 W, T = MAX_WEAPONS, MAX_TIMERS
 
-# Argument types of loops: a record or an array of records. They are Any, because NumPy does not type record fields.
+# Loop arguments (records and arrays of records) have the type Any, because NumPy does not type record fields.
 BattleRow: TypeAlias = Any
 Mech: TypeAlias = Any
 Hull: TypeAlias = Any
@@ -40,7 +40,7 @@ Slots: TypeAlias = Any  # [S] SLOT
 Impacts: TypeAlias = Any  # [S] IMPACT
 Pulls: TypeAlias = Any  # [W * N] PULL
 Clouds: TypeAlias = Any  # [C] CLOUD
-Columns: TypeAlias = Any  # [Y, X] int32, bit z set where a voxel blocks; [Y * X] if named flat
+Columns: TypeAlias = Any  # [Y, X] int32, bit z set if voxel z blocks; [Y * X] if named flat
 
 
 def record(

@@ -25,7 +25,7 @@ def axis_between(at: Any, to: Any, first: Any, last: Any) -> Any:
         at, to: coordinates of the start and the end.
         first, last: cells of the start and the end.
     """
-    # Conditional moves, because a branch would be mispredicted half of the time.
+    # Use conditional expressions, because a branch would be mispredicted half of the time.
     offset, sign = (first + ONE - at if to < at else at - first), (-ONE if to < at else ONE)
     return offset, abs(to - at), first, sign, abs(last - first)
 

@@ -129,7 +129,7 @@ def fly(
 ) -> Any:
     """Loop form of `shots.fly`. Returns the number of shots in flight, and fills an impact for each, by slot."""
     flew = 0
-    # All lanes run this loop and write the same values.
+    # All GPU threads (lanes) of a battle run this loop and write the same values.
     for slot in range(shots.shape[0]):
         if shots[slot].ttl > 0:
             impact, spec = impacts[flew], slots[slot]

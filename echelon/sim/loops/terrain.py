@@ -19,7 +19,7 @@ def material_at(x: int, y: int, z: int, ground: Ground, rules: Rules) -> Any:
         if ground.rubble[y, x] & bit:
             made_of = rules.solid_debris if ground.solid[y, x] & bit else rules.debris_field
         elif made_of != rules.air:
-            # Skip these lookups for air, which cannot be removed: the columns are seldom in the cache.
+            # Air cannot be removed, so skip these slow lookups for air: the columns are seldom in the CPU cache.
             torn = ground.was_solid[y, x] & ~ground.solid[y, x] | ground.was_opaque[y, x] & ~ground.opaque[y, x]
             if torn & bit:
                 made_of = rules.air

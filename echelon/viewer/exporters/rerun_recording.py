@@ -29,7 +29,7 @@ def write(course: BattleTimeline, path: Path) -> None:
         FileError: the file cannot be written.
     """
     identifier = digest(arrays_of(course.battle))[:32]
-    # The properties hold the time of writing, and so do the timelines of the log.
+    # Leave out properties and log times, because they contain the time of writing.
     recording = rr.RecordingStream("echelon", recording_id=identifier, send_properties=False)
     recording.set_log_time_enabled(False)
     recording.set_log_tick_enabled(False)
@@ -41,7 +41,7 @@ def write(course: BattleTimeline, path: Path) -> None:
             log_shots(course, recording)
             log_events(course, recording)
             recording.flush()
-        except RuntimeError as error:  # What Rerun raises where its thread that writes the file has ended.
+        except RuntimeError as error:  # Rerun raises this if its writer thread has ended
             raise FileError(f"{path}: cannot be written: {error}") from None
         finally:
             recording.disconnect()

@@ -59,7 +59,7 @@ def write_video(frames: Iterable[np.ndarray], path: Path | str, frames_per_s: in
             with av.open(str(draft), "w", format="mp4") as container:
                 stream = container.add_stream(CODEC, rate=frames_per_s)
                 stream.pix_fmt = PIXELS
-                stream.options = {"threads": "1"}  # The number of threads would change the bits.
+                stream.options = {"threads": "1"}  # With more threads, the bytes depend on their number.
                 for pixels in frames:
                     is_rgb = pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.dtype == np.uint8
                     require(is_rgb, "frames", "[H, W, 3] uint8", f"{pixels.shape} {pixels.dtype}")

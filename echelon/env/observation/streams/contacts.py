@@ -88,7 +88,8 @@ def contact_slots(senses: Senses, state: State, orders: Orders, sim_model: SimMo
     reported = exact.sum(senses.intel, -1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
     count = num_slots(sim_model.config)
     slot = torch.arange(count, device=key.device)
-    rank = torch.where(slot < num_shown, slot, slot - num_shown + num_visual)  # skips mechs over the visual limit
+    # Skip the visible mechs that exceed the cockpit's limit of visual slots.
+    rank = torch.where(slot < num_shown, slot, slot - num_shown + num_visual)
     filled = slot < num_shown + reported
     return ranked.gather(-1, rank.clamp_max(roster.num_mechs - 1)), filled
 
@@ -184,7 +185,8 @@ def motion(slots: Tensor, state: State, sim_model: SimModel) -> dict[str, Tensor
     offset = pos - mechs.pos[:, :, None]
     relative_vel = vel - mechs.vel[:, :, None]
     distance, speed = length(offset), length(relative_vel)
-    radial = dot(offset.unbind(-1), relative_vel.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, > 0 if moving apart
+    # Radial speed in vox/s, positive if the mechs move apart
+    radial = dot(offset.unbind(-1), relative_vel.unbind(-1)) / distance.clamp_min(TINY)
     moves = speed > TINY
     crossing = torch.where(moves, 1 - radial.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
     ahead = to_body(other_facing, facing[:, :, None].expand_as(other_facing))

@@ -23,7 +23,7 @@ def local_map(inputs: StreamInputs) -> Tensor:
     state, sim_model, side = inputs.state, inputs.sim_model, LOCAL_MAP_CELLS
     mechs, world = state.mechs, sim_model.config.world
     offsets = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
-    # Materialize values that many cells share, so that they are computed once.
+    # Store the values that many cells share; otherwise compiled code would recompute them for each cell.
     ahead, left = materialize(offsets.repeat_interleave(side)), materialize(offsets.repeat(side))
     own_x, own_y, _ = (u[..., None] for u in mechs.pos.unbind(-1))
     c, s = (u[..., None] for u in axes(heading(mechs.yaw)))
