@@ -14,7 +14,7 @@ from echelon.runtime.geometry import length
 
 
 class Act(IntEnum):
-    """Columns of an action. `comm_dim` message values follow `HOSTILE_ONLY`."""
+    """Columns of an action. The columns after `HOSTILE_ONLY` are the `comm_dim` values of the mech's message."""
 
     FORWARD = 0
     STRAFE = 1
@@ -53,7 +53,7 @@ NO_MECH = -1
 
 
 def layout(comm_dim: int) -> str:
-    """Return a list of the columns, for error messages."""
+    """Return the names of all action columns as text, for error messages."""
     names = ", ".join(f"{act.value} {act.name.lower()}" for act in Act)
     return f"{names}, then {comm_dim} message numbers"
 
@@ -92,9 +92,9 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
     """Decode actions into orders. NaN and infinity count as 0; values out of range are clamped.
 
     Args:
-        action: `[B, N, CONTROLS + comm_dim]` float32 in [-1, 1]. Not modified.
-        focus_slots: `[B, N, PREFERENCES]` int64, mech index in each of the first contact slots of the last
-            observation; `NO_MECH` if the slot held no living enemy.
+        action: values in [-1, 1], `[B, N, CONTROLS + comm_dim]` float32; not modified.
+        focus_slots: index of the enemy in each of the first contact slots of the last observation,
+            `[B, N, PREFERENCES]` int64; `NO_MECH` if the slot held no living enemy.
         roster: mechs of the battle.
         features: enabled systems; columns of disabled systems count as 0.
     """
@@ -138,11 +138,11 @@ def weapons_fired(act: Tensor, roster: Roster, features: FeaturesConfig) -> Tens
 
 
 def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> Tensor:
-    """Return the mech in the slot with the highest preference above 0, `[B, N]` int64, or `NO_MECH`.
+    """Return the mech in the contact slot with the highest preference above 0, `[B, N]` int64, or `NO_MECH`.
 
     Args:
-        act: `[B, N, D]` finite values in -1..1.
-        focus_slots: `[B, N, PREFERENCES]` as in `decode`.
+        act: actions, finite values in -1..1, `[B, N, D]`.
+        focus_slots: as in `decode`, `[B, N, PREFERENCES]`.
     """
     preference = act[..., Act.PREFER_0 : Act.SORT_CLOSEST] * features.target_preference
     preference = torch.where(focus_slots == NO_MECH, -torch.inf, preference)
@@ -151,7 +151,7 @@ def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> 
 
 
 def idle(batch: int, roster: Roster, config: EnvConfig) -> Orders:
-    """Return the orders of an all-zero action, which the initial observation of a battle is built with."""
+    """Return the orders of an all-zero action, for the initial observation of a battle."""
     shape = (batch, roster.num_mechs)
     device = roster.hull.device
     action = torch.zeros((*shape, CONTROLS + config.comm_dim), dtype=torch.float32, device=device)

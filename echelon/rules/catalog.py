@@ -1,4 +1,4 @@
-"""The catalog of the rules: hulls, weapons, suites and materials."""
+"""The catalog: tables of hulls, weapons, combat suites (sensor equipment) and voxel materials."""
 
 import math
 from collections.abc import Mapping
@@ -246,9 +246,9 @@ HAZARDS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
 class Catalog:
     """All hulls, weapons, suites and materials of a battle, and the constants that they share.
 
-    The defaults are those of the newest rules. A table argument replaces the whole table, as in
-    `Catalog(weapons={**Catalog().weapons, "railgun": WeaponSpec(...)})`. Rows keep the order of the default catalog;
-    new rows follow, sorted by name.
+    The default tables are those of the newest rules version. A table argument replaces the whole table, as in
+    `Catalog(weapons=dict(Catalog().weapons, railgun=WeaponSpec(...)))`. Rows keep the order of the default catalog; new
+    rows follow, sorted by name.
 
     Raises:
         ConfigError: if a field of a row is outside its limits. The message contains the row and the field.
@@ -303,7 +303,7 @@ class Catalog:
 
     @property
     def timer_names(self) -> tuple[str, ...]:
-        """Names of all cooldown timers except the timer of the AMS."""
+        """Names of all cooldown timers except that of the anti-missile system (AMS)."""
         return tuple(dict.fromkeys((*self.timers, *(spec.timer for spec in self.weapons.values()))))
 
     def carried(self, hull: str) -> dict[str, WeaponSpec]:
@@ -350,7 +350,7 @@ def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[
 
 
 def check_materials(catalog: Catalog, laid: Mapping[str, MaterialSpec]) -> None:
-    """Require the rows of the default materials, unchanged `solid` and `opaque`, and hp within its limits."""
+    """Require exactly the default materials, with unchanged `solid` and `opaque`, and with hp within its limits."""
     names = tuple(catalog.materials)
     require(set(names) == set(laid), "catalog.materials", f"a table with the rows {tuple(laid)}", names)
     for name, spec in catalog.materials.items():
@@ -402,7 +402,7 @@ def check_weapon(where: str, weapon: WeaponSpec, catalog: Catalog) -> None:
 def check_mounts(hull: str, catalog: Catalog) -> None:
     """Require that each gun of a hull has its own trigger, and that a hull has at most one smoke launcher.
 
-    A painter may share the trigger of a gun, because both aim at the same target.
+    A painter (a weapon that marks targets) may share the trigger of a gun, because both aim at the same target.
     """
     carried = catalog.carried(hull)
     for paints in (False, True):
@@ -419,7 +419,8 @@ def check_mounts(hull: str, catalog: Catalog) -> None:
 
 
 def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -> None:
-    """Require that all shots and clouds of a mech fit into its slots, and that one of `hulls` can launch shots."""
+    """Require that each mech has enough slots for all its shots and clouds, and that one of `hulls` can launch
+    shots."""
     for hull in catalog.hulls:
         flown = {name: shots_in_flight(spec, rules) for name, spec in catalog.carried(hull).items()}
         limit = f"a hull with at most {MAX_SHOTS} shots in flight at once (range / speed / cooldown)"
@@ -455,8 +456,8 @@ def read_catalog(path: Path | str) -> Catalog:
     """Return the newest catalog with the rows and fields that a JSON file adds or changes.
 
     Args:
-        path: a JSON file. It holds tables (`hulls`, `weapons`, `suites`, `materials`) of rows keyed by name, and
-            other fields of `Catalog`. A row of the newest catalog may list only its changed fields.
+        path: a JSON file. The file contains tables (`hulls`, `weapons`, `suites`, `materials`) of rows keyed by name,
+            and other fields of `Catalog`. A row of the newest catalog may list only its changed fields.
 
     Raises:
         FileError: if the file cannot be read or is not JSON.

@@ -89,7 +89,7 @@ class WorldConfig:
 
     @property
     def longest_side(self) -> int:
-        """The longer horizontal side of the map, vox. Observations divide distances by it."""
+        """The longer horizontal side of the map, vox. Observations divide distances by this length."""
         return max(self.size_x, self.size_y)
 
 
@@ -97,7 +97,7 @@ class WorldConfig:
 class FeaturesConfig(Settings):
     """Systems that can be disabled for ablations. Shapes stay the same.
 
-    Columns that depend on a disabled system are 0; `env.describe()` lists them.
+    Observation columns that depend on a disabled system are 0; `env.describe()` lists them.
 
     Raises:
         ConfigError: if a value is not a bool.
@@ -123,7 +123,8 @@ class FeaturesConfig(Settings):
 
 @dataclass(frozen=True)
 class RewardConfig(Settings):
-    """Weights of the reward terms. A mech's reward is their weighted sum, mixed with the mean of its team.
+    """Weights of the reward terms. A mech's reward is the weighted sum of the terms, mixed with the mean reward of its
+    team.
 
     Raises:
         ConfigError: if a value is outside its limits.
@@ -235,17 +236,17 @@ class EnvConfig:
 
     @classmethod
     def small(cls) -> EnvConfig:
-        """Return the preset `small`: 5v5 on 40x40x16."""
+        """Return the preset `small`: 5 against 5 mechs on a map of 40x40x16 voxels."""
         return cls(world=WorldConfig(40, 40, 16), blue=_packs(1), red=_packs(1))
 
     @classmethod
     def standard(cls) -> EnvConfig:
-        """Return the preset `standard`: 10v10 on 64x64x20."""
+        """Return the preset `standard`: 10 against 10 mechs on a map of 64x64x20 voxels."""
         return cls()
 
     @classmethod
     def large(cls) -> EnvConfig:
-        """Return the preset `large`: 10v10 on 100x100x20, 90 s."""
+        """Return the preset `large`: 10 against 10 mechs on a map of 100x100x20 voxels, for 90 s."""
         return cls(world=WorldConfig(100, 100, 20), rules=RulesConfig(max_episode_s=90.0))
 
     @property
@@ -255,17 +256,18 @@ class EnvConfig:
 
     @property
     def is_unequal(self) -> bool:
-        """True if the teams differ in size, hulls or start positions. Results are then reported by side."""
+        """True if the teams differ in size, hulls or start positions. Results of unequal teams are reported for each
+        side."""
         return self.blue != self.red or len(self.positions) > 0
 
     @property
     def num_maps(self) -> int:
-        """Number of maps built at the start: one per position, or the map pool and its spares."""
+        """Number of maps built at the start: one per authored position, or else the map pool and its spare maps."""
         return len(self.positions) or self.map_pool + self.map_spares
 
     @property
     def squad_slots(self) -> int:
-        """Number of teammates that the largest suite shows, S."""
+        """Largest number of teammates that any combat suite shows, S."""
         return 12 if self.command_suites else 5
 
     @property
@@ -285,7 +287,7 @@ class EnvConfig:
         It contains the versions of the rules and of the map generator, and all settings except `map_seed` and `split`.
 
         Args:
-            extra_rewards: weights of the user's own reward terms, keyed by name. They are stored in `reward.extra`.
+            extra_rewards: weights of the user's own reward terms, keyed by name; stored in `reward.extra`.
         """
         values = {**current_versions().as_json(), **as_json(self)}
         del values["map_seed"]
@@ -299,12 +301,12 @@ ENV_PRESETS = {"small": EnvConfig.small, "standard": EnvConfig.standard, "large"
 
 
 def env_from_json(values: dict[str, Any]) -> EnvConfig:
-    """Return the config that `EnvConfig.signature` described, with the values of that time.
+    """Return the config that `EnvConfig.signature` stored, with the values that its settings had then.
 
     The user's own reward terms are dropped: files do not contain their functions, and battles do not depend on them.
 
     Args:
-        values: JSON values of a signature.
+        values: the stored signature, as JSON values.
 
     Raises:
         ConfigError: if a version is not supported, or a field is unknown, missing or outside its limits.

@@ -23,8 +23,8 @@ def from_json(kind: Any, values: Any, where: str, over: Any = None, strict: bool
         values: an object of fields, as returned by `as_json` or written by a user.
         where: prefix of field names in errors, such as the name of the file.
         over: an instance that supplies the missing fields.
-        strict: without `over`, require every field except those of `versions.ADDED`. If False, missing fields have
-            their defaults. List entries are never strict.
+        strict: without `over`, require every field except those of `versions.ADDED`. If `strict` is False, missing
+            fields get their defaults. Entries of lists may always lack fields.
 
     Raises:
         ConfigError: if a field is unknown, missing, of the wrong type or outside its limits.
@@ -48,7 +48,7 @@ def from_json(kind: Any, values: Any, where: str, over: Any = None, strict: bool
 def typed(hint: Any, value: Any, where: str, over: Any = None, strict: bool = False) -> Any:
     """Convert a JSON value to the type of a hint: a number, a string, a dataclass, a tuple or a mapping.
 
-    In a mapping of dataclasses, rows of `over` that `value` does not contain are kept.
+    A mapping of dataclasses also keeps the rows of `over` that `value` does not contain.
     """
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if dataclasses.is_dataclass(kind):
@@ -82,7 +82,7 @@ def listed(hint: Any, value: Any, where: str, index: int) -> Any:
 
 
 def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
-    """Return a sentence about the first setting in which two JSON descriptions differ, None if they are equal."""
+    """Return a sentence about the first setting in which two JSON descriptions differ, or None if they are equal."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in [*ours, *(name for name in theirs if name not in ours)]:
             difference = first_difference(ours.get(name), theirs.get(name), f"{where}.{name}")
@@ -106,7 +106,7 @@ def battle_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | Non
 def as_json(config: Any, whole: bool = False) -> dict[str, Any]:
     """Return a config dataclass as nested dicts, lists and scalars for `json.dump`.
 
-    Settings with their value of `versions.ADDED` are omitted unless `whole` is True.
+    A setting whose value equals the one in `versions.ADDED` is omitted, unless `whole` is True.
     """
 
     def plain(value: Any) -> Any:

@@ -16,7 +16,8 @@ from echelon.runtime import exact
 
 @dataclass(frozen=True)
 class DamageSources:
-    """R sources of damage, such as the mechs that carry a laser, or all shot slots. `[R]` float32 unless stated."""
+    """R sources of damage, such as the mechs that carry a laser, or all shot slots. Tensors are `[R]` float32 unless
+    stated."""
 
     weapon: Tensor
     """[R, W] one-hot weapon of each source."""
@@ -39,12 +40,12 @@ class DamageSources:
         return self.shooter.shape[0]
 
     def by_shooter(self, per_row: Tensor) -> Tensor:
-        """Sum `[B, R, ...]` over the rows of each mech, in a fixed order: `[B, N, ...]`."""
+        """Sum `[B, R, ...]` over the rows of each mech to `[B, N, ...]`, in a fixed order."""
         zero_row = per_row.new_zeros((per_row.shape[0], 1, *per_row.shape[2:]))
         return exact.sum(torch.cat((per_row, zero_row), 1)[:, self.rows_of], 2).to(per_row.dtype)
 
     def by_weapon(self, per_row: Tensor) -> Tensor:
-        """Sum `[B, R, ...]` over the rows of each weapon: `[B, W, ...]`."""
+        """Sum `[B, R, ...]` over the rows of each weapon to `[B, W, ...]`."""
         return torch.stack([exact.sum(per_row[:, span], 1) for span in self.span], 1)
 
 
@@ -111,7 +112,7 @@ def build_aim_table(config: EnvConfig, owners: list[list[int]], hostile: Tensor)
     Args:
         config: the battle.
         owners: for each weapon, the mechs that carry it.
-        hostile: `[N, N]` bool, pairs of enemies.
+        hostile: pairs of enemies, `[N, N]` bool.
     """
     device, specs = hostile.device, tuple(config.catalog.weapons.values())
     carried = torch.tensor([[n in mechs for n in range(len(hostile))] for mechs in owners], device=device)

@@ -44,7 +44,8 @@ class Discipline(IntEnum):
 
 
 class OrderField(IntEnum):
-    """Columns of an order in a state, all float32: the K of `State.orders_sent` and `State.orders_heard`."""
+    """Columns of an order in a state, all float32: the last dimension of `State.orders_sent` and
+    `State.orders_heard`."""
 
     KIND = 0
     """An `OrderKind`."""
@@ -71,7 +72,7 @@ preference above 0 is issued; without one the current order stays."""
 
 
 class OrderAction(IntEnum):
-    """The columns after `KINDS`."""
+    """Columns of a commander's action that follow `KINDS`, the columns for the kinds of orders."""
 
     X = KINDS.stop
     """x of the place; -1 and 1 are the edges of the map."""
@@ -133,5 +134,5 @@ class CommandConfig(Settings):
 
 
 def action_width(enemies: int) -> int:
-    """Return the number of columns of a commander's action for one pack; the last `enemies` select a target."""
+    """Return the number of columns of a commander's action for one pack; the last `enemies` columns select a target."""
     return TARGETS + enemies

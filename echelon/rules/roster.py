@@ -185,19 +185,19 @@ class Roster:
         return {"blue": slice(0, self.num_blue), "red": slice(self.num_blue, self.num_mechs)}
 
     def by_team(self, per_mech: Tensor) -> Tensor:
-        """Sum `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
+        """Sum `[B, N, ...]` over each team to `[B, 2, ...]`, blue first."""
         return exact.sum_parts(per_mech, 1, [self.num_blue, self.num_mechs - self.num_blue])
 
     def team_mean(self, per_mech: Tensor) -> Tensor:
-        """Mean of `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
+        """Return the mean of `[B, N, ...]` over each team, `[B, 2, ...]`, blue first."""
         return self.by_team(per_mech) / self.team_size.view(-1, *[1] * (per_mech.dim() - 2))
 
     def of_own_team(self, per_team: Tensor) -> Tensor:
-        """Gather for each mech the value of its own team: `[B, 2, ...]` to `[B, N, ...]`."""
+        """Gather for each mech the value of its own team, from `[B, 2, ...]` to `[B, N, ...]`."""
         return per_team.index_select(1, self.is_red.long())
 
     def of_enemy_team(self, per_team: Tensor) -> Tensor:
-        """Gather for each mech the value of the enemy team: `[B, 2, ...]` to `[B, N, ...]`."""
+        """Gather for each mech the value of the enemy team, from `[B, 2, ...]` to `[B, N, ...]`."""
         return per_team.index_select(1, (~self.is_red).long())
 
 
@@ -314,7 +314,8 @@ def build_pairs(wanted: Tensor) -> Pairs:
 
 
 def suite_of(mech: int, formation: Formation, config: EnvConfig) -> tuple[Suite | None, SuiteSpec]:
-    """Return the suite of a mech and its row: of its hull, or a command suite; None if suites are disabled."""
+    """Return a mech's suite (that of its hull, or a command suite) and its catalog row. The suite is None if suites are
+    off."""
     if not config.features.suites:
         return None, NO_SUITE
     classes, packmates, catalog = formation.classes, formation.packmates[mech], config.catalog
@@ -423,9 +424,10 @@ def slug_speed(hull: str, catalog: Catalog) -> float:
 
 
 def shown_timers(hull: str, catalog: Catalog) -> list[int]:
-    """Return the timer of the weapon on each trigger of a hull, and of its AMS; the number of timers for none.
+    """Return the timer index of the weapon on each trigger of a hull, and of its AMS. Without a weapon, the index is
+    the number of timers.
 
-    If a painter shares a trigger with a gun, the timer is that of the gun.
+    If a painter (a weapon that marks targets) shares a trigger with a gun, the timer is that of the gun.
     """
     names, carried = catalog.timer_names, catalog.carried(hull).values()
     timers = {trigger: len(names) + 1 for trigger in Trigger}

@@ -38,7 +38,7 @@ class Hull(IntEnum):
 
 
 class Trigger(IntEnum):
-    """The four firing slots of an action."""
+    """The four triggers of an action, which fire the weapons mounted on them."""
 
     PRIMARY = 0
     SECONDARY = 1
@@ -168,7 +168,8 @@ class WeaponSpec:
         return self.range_vox / self.speed_vox_per_s
 
     def flown_vox(self, gravity_vox_per_s2: float, dt_s: float) -> float:
-        """Return the maximum distance that a shot flies in a substep, vox; a ballistic one at the end of its fall.
+        """Return the maximum distance that a shot flies in a substep, vox. A ballistic shot is fastest at the end of
+        its fall.
 
         Args:
             gravity_vox_per_s2: gravity, vox/s².
@@ -264,7 +265,7 @@ def check_limits(spec: Any, where: str) -> None:
 
 
 def check_hull(where: str, hull: HullSpec, suites: tuple[str, ...]) -> None:
-    """Require a size within the limits of collisions, and a known class and suite."""
+    """Require that a hull has a known class and suite, and a size that the collision code supports."""
     for side in hull.size:
         fits = type(side) in (int, float) and 0.5 <= side <= MAX_HULL_VOX
         require(fits and len(hull.size) == 3, f"{where}.size", f"three sides of 0.5..{MAX_HULL_VOX:g} vox", hull.size)

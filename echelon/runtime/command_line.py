@@ -31,7 +31,7 @@ EMPTY_FLAGS = ("init", "init-from", "resume", "parent", "start", "profile", "sav
 
 
 def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
-    """Return the values of each `name VALUE` and `name=VALUE` in a command line, and the remaining words.
+    """Return the values of all flags `name VALUE` or `name=VALUE` in a command line, and the remaining words.
 
     Underscores in flags count as hyphens.
     """
@@ -60,7 +60,7 @@ def check_words(words: Sequence[str]) -> None:
 def arguments() -> list[str]:
     """Return the command-line arguments without `--allow-module` flags, and with current names of flags.
 
-    Imports the modules of the removed flags.
+    Imports the modules that `--allow-module` names.
     """
     check_words(sys.argv[1:])
     modules, rest = pop_flag(sys.argv[1:], "--allow-module")
@@ -92,7 +92,8 @@ SWITCH_VALUE = re.compile(r"(Unrecognized options:|does not take) (.*[ ,])?(true
 
 
 def switch_hint(line: str, words: Sequence[str]) -> list[str]:
-    """Return a hint with the two forms of a switch, if `line` is an error about a switch with a value true or false."""
+    """Return a hint with the on and off forms of a switch, if `line` is an error about a switch with the value true or
+    false."""
     values = ("true", "false")
     pairs = [word.partition("=")[::2] for word in words if word.startswith("--")]
     pairs += [(word, value) for word, value in itertools.pairwise(words) if word.startswith("--")]
@@ -177,7 +178,8 @@ def options_of(hint: list[str]) -> dict[str, list[str]]:
 
 
 def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[str]]) -> str:
-    """Return the error line for words that a subcommand does not take: similar options, else subcommands that do."""
+    """Return the error line for words that a subcommand does not accept. It suggests similar options, or else
+    subcommands that accept the words."""
     options = [word for word in words if word[0] == "-"]
     owners = dict.fromkeys(owner for option in options for owner in meant.get(option, ()))
     hints = did_you_mean({name: owners for name, owners in meant.items() if command in owners})
@@ -187,7 +189,8 @@ def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[
 
 
 def did_you_mean(meant: dict[str, list[str]]) -> list[str]:
-    """Return a hint with the suggested options, if any. Options of a single group are sorted by name."""
+    """Return a hint with the suggested options, if any. If all options belong to one group (such as `ppo.`), they are
+    sorted by name."""
     is_group = len({name.rpartition(".")[0] for name in meant}) == 1
     return [f"did you mean {' or '.join(sorted(meant) if is_group else meant)}?"] if meant else []
 

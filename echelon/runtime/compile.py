@@ -111,7 +111,7 @@ CACHE = "TORCHINDUCTOR_CACHE_DIR"
 def keep_graphs() -> dict[str, Any]:
     """Return arguments of `torch.compile` that raise its limit of graphs per function to `RECOMPILE_LIMIT`.
 
-    torch before 2.13 has no such argument; then this sets the limit for all functions of the process.
+    Before torch 2.13 there is no such argument, and the limit is set for all functions of the process.
     """
     keep_code()
     if "recompile_limit" in inspect.signature(torch.compile).parameters:
@@ -145,7 +145,8 @@ def needed_guards(guards: Sequence[Any]) -> list[bool]:
 
 
 def outside_graphs(function: Function) -> Function:
-    """Decorator for a function that calls the user's code. It is never compiled, by `fused` or within another graph."""
+    """Decorator for a function that calls the user's code. The function is never compiled, neither by `fused` nor
+    within another graph."""
     kept: Function = torch.compiler.disable(function)
     kept.runs_outside_graphs = True  # type: ignore[attr-defined]
     return kept
@@ -169,8 +170,8 @@ def fused(
         device: the device of its tensors.
         on_cpu: Inductor options on a CPU; None for torch's defaults.
         name: name in the log, by default the qualified name of the function.
-        exact: whether a GPU must give the same bits as eager mode; see `echelon.runtime.exact`. On a CPU only sums
-            differ.
+        exact: whether a GPU must give the same bits as eager mode; see `echelon.runtime.exact`. On a CPU, compiled code
+            differs from eager mode only in sums.
     """
     if not can_compile(device) or getattr(function, "runs_outside_graphs", False):
         return function
@@ -197,7 +198,8 @@ def fused_on_gpu(function: Callable[..., Any], device: torch.device) -> Callable
 
 
 def materialize(values: Tensor) -> Tensor:
-    """Return the same tensor. In compiled code it becomes a contiguous buffer, so that readers do not recompute it."""
+    """Return the same tensor. In compiled code the tensor becomes a contiguous buffer, so that later operations do not
+    recompute it."""
     if not torch.compiler.is_compiling():
         return values
     values = values.contiguous()

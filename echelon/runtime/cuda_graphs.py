@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 class GraphedFunction:
     """A function that is replayed as a CUDA graph on a GPU, without host work between kernels, and called elsewhere.
 
-    A replay repeats the kernels of the captured call, with the same addresses and Python numbers. So the function has
-    no arguments and returns nothing: it reads and writes tensors with fixed addresses. Calls take a key that contains
-    everything else the function depends on, or None if this is unknown. The first `WARM_UPS` calls of a key run the
-    function, and the next call captures it. If capturing fails, all later calls run the function, and one line is
-    logged.
+    A replay repeats the kernels of the captured call, with the same addresses and Python numbers. Therefore the
+    function has no arguments and returns nothing: it reads and writes tensors with fixed addresses. Calls take a key
+    that contains everything else the function depends on, or None if this is unknown. The first `WARM_UPS` calls of a
+    key run the function, and the next call captures it. If capturing fails, all later calls run the function, and one
+    line is logged.
 
     Args:
-        function: the work. It must not synchronize with the host.
+        function: the work, which must not synchronize with the host.
         device: device of the work.
         name: name of the function in messages.
     """
@@ -74,7 +74,7 @@ class GraphedFunction:
         self.graphs[key].replay()
 
     def _warn(self, why: str) -> None:
-        """Log once why there is no graph."""
+        """Log once why no CUDA graph is used."""
         if not self.has_warned:
             self.has_warned = True
             logger.warning("%s runs without a CUDA graph: %s", self.name, why)
@@ -122,8 +122,8 @@ class GraphedFunction:
     def _abandon(self, graph: Any, stream: Any) -> None:
         """Clean up after a failed capture, because `torch.cuda.graph` does not.
 
-        It leaves its stream current, its memory pool open, and the random generator in capture mode, in which no draw
-        succeeds.
+        `torch.cuda.graph` leaves its stream current, its memory pool open, and the random generator in capture mode, in
+        which no draw succeeds.
         """
         torch.cuda.set_stream(stream)
         graph.reset()

@@ -25,7 +25,8 @@ def resolve_device(name: torch.device | str | int) -> torch.device:
     If `auto` selects the CPU although a GPU was expected, one line logs the reason; see `unusable_gpu`.
 
     Args:
-        name: `auto` (a GPU if there is one, else the CPU), `cpu`, `cuda`, `cuda:N`, a torch device, or a GPU index.
+        name: one of `auto` (a GPU if there is one, else the CPU), `cpu`, `cuda`, `cuda:N`, a torch device, or a GPU
+            index.
 
     Raises:
         ConfigError: if the name is invalid, or this machine has no such device.
@@ -95,14 +96,15 @@ def free_memory(device: torch.device) -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an error reports that a device is out of memory. On a CPU only torch's message shows it."""
+    """Return True if an error reports that a device is out of memory. On a CPU, only the message of torch's error shows
+    this."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )
 
 
 def use_device(device: torch.device) -> torch.device:
-    """Make a GPU the current one of this process, which kernels and graphs use by default.
+    """Make a GPU the current device of this process, which kernels and graphs use by default.
 
     Returns:
         The device; for a GPU with its index.

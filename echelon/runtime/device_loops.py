@@ -1,9 +1,8 @@
-"""Run loops as GPU kernels, with the same bits as on a CPU.
-
-numba-cuda compiles the loops. They use the memory of torch tensors and run on torch's current stream, so CUDA graphs
-can capture them. Two defaults of GPU compilers are disabled, because they change bits: fused multiply-add, and the sign
-of the maximum of two zeros. Records are stored in tensors of bytes. Each argument is a tensor, a `DeviceRecords`, an
-integer, or a tuple of these.
+"""Run the simulation's numba loops as GPU kernels, with the same bits as on a CPU. The package numba-cuda compiles
+them. The kernels use the memory of torch tensors and run on torch's current stream, so CUDA graphs can capture them.
+Two defaults of GPU compilers are disabled, because they change bits: fused multiply-add, and the sign of the maximum of
+two zeros. Records are stored in tensors of bytes. Each argument is a tensor, a `DeviceRecords`, an integer, or a tuple
+of these.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def exact_compilation(capability: tuple[int, int]) -> Iterator[None]:
 
 
 def assemble(kernel: Callable[..., None], types: Sequence[Any], capability: tuple[int, int]) -> str:
-    """Compile a kernel to PTX under its Python name. numba's name for it contains all types, 24 kB."""
+    """Compile a kernel to PTX under its Python name, because numba's own name contains all types and is 24 kB long."""
     from numba import cuda, void
 
     with exact_compilation(capability):

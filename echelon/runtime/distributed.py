@@ -1,6 +1,7 @@
 """Data-parallel training with the processes that `torchrun` starts on one or more machines, each with its own battles.
 
-Each process increments a counter in torch's store. The others read the counters to detect processes that have stopped.
+Each process increments a counter in torch's store. The other processes read the counters to detect processes that have
+stopped.
 """
 
 import atexit
@@ -36,7 +37,7 @@ class Heartbeats:
     Call `silent` only after all processes have joined, because it needs all counters in the store.
 
     Args:
-        store: the store that all processes share. The thread uses its own connection.
+        store: the store that all processes share; the thread uses its own connection.
         rank: rank of this process.
         size: number of processes.
         patience_s: seconds without a heartbeat after which a process counts as silent.
@@ -165,7 +166,7 @@ class Ranks:
         work.wait()
 
     def gather(self, value: Tensor) -> list[Tensor]:
-        """Return the tensors of all processes, by rank. They must be on the CPU and have equal shapes."""
+        """Return the tensors of all processes, by rank. The tensors must be on the CPU and have equal shapes."""
         if self.is_alone:
             return [value]
         gathered = [torch.empty_like(value) for _ in range(self.size)]
@@ -222,7 +223,8 @@ class Ranks:
         require(not failures, name, f"a folder that all machines share: {failures}", str(folder))
 
     def place(self, device: torch.device) -> torch.device:
-        """Make the device of this process the current one and return it. With several processes, it is GPU `local`."""
+        """Make the device of this process the current one and return it. With several processes, the device is the GPU
+        with the index `local`."""
         if self.is_alone or device.type != "cuda":
             return use_device(device)
         count = torch.cuda.device_count()
@@ -331,7 +333,8 @@ def environment_number(name: str, low: int, high: int, default: str = "") -> int
 
 
 def destroy_ranks(ranks: Ranks) -> None:
-    """Destroy the process group, if there is one. Delete all trainers that used it first, because they reference it."""
+    """Destroy the process group, if there is one. Before this call, delete all trainers that used the group, because
+    they reference it."""
     if ranks.beats is not None:
         ranks.beats.stop()
     if not ranks.is_alone:
@@ -341,7 +344,7 @@ def destroy_ranks(ranks: Ranks) -> None:
 
 
 def has_ended(pid: int) -> bool:
-    """Return True if a process of this machine has ended or is a zombie. False on systems without /proc."""
+    """Return True if a process of this machine has ended or is a zombie. Return False on systems without /proc."""
     stat_file = Path(f"/proc/{pid}/stat")
     try:
         return stat_file.read_text().rpartition(")")[2].split()[0] in ("Z", "X")

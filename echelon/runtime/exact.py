@@ -1,15 +1,15 @@
 """Functions with the same bits on every processor, for all arithmetic of battles.
 
-torch computes square roots, sines and logarithms with vendor libraries, whose results differ between processors. Its
-sums depend on the width of the vector registers. The functions here use only operations that IEEE 754 defines exactly:
-+ - * / and the square root, comparisons, and the rounding of float64 to float32. `tests/test_architecture.py` forbids
-the functions of torch in all packages that battles depend on.
+torch computes square roots, sines and logarithms with vendor libraries, whose results differ between processors. The
+sums of torch depend on the width of the vector registers. The functions here use only operations that IEEE 754 defines
+exactly: + - * / and the square root, comparisons, and the rounding of float64 to float32. `tests/test_architecture.py`
+forbids the functions of torch in all packages that battles depend on.
 
-Functions whose names end in `_64` take and return float64: Python floats, tensors, and scalars in numba loops. So they
-have no branches and call no functions. The other functions take and return float32 tensors of any shape. On a CPU they
-run a loop; on other devices and in compiled graphs they use torch operations with the same bits, except for sums in
-graphs compiled for a CPU. They compute in float64. About one result in ten thousand rounds to a neighbour of the
-correctly rounded float32. No function is differentiable.
+Functions whose names end in `_64` take and return float64, as Python floats, tensors, or scalars in numba loops.
+Therefore these functions have no branches and call no functions. The other functions take and return float32 tensors of
+any shape. On a CPU they run a loop; on other devices and in compiled graphs they use torch operations with the same
+bits, except for sums in graphs compiled for a CPU. They compute in float64. About one result in ten thousand is a
+neighbour of the correctly rounded float32. No function is differentiable.
 """
 
 import logging
@@ -24,7 +24,7 @@ from echelon.runtime.errors import one_line
 
 
 def compiles() -> bool:
-    """Return True if numba is installed and compiles. If it is installed but does not compile, log the reason."""
+    """Return True if numba is installed and compiles. If numba is installed but does not compile, log the reason."""
     try:
         import numba
     except ModuleNotFoundError as error:
@@ -144,7 +144,7 @@ if HAS_NUMBA:
 
     @_compiled
     def _sum_rows(values: Any, total: Any, into: Any) -> None:
-        """Sum over the middle axis of three; `total` is scratch memory for a row of float64."""
+        """Sum an array with three axes over its middle axis; `total` is scratch memory for a row of float64."""
         for row in range(values.shape[0]):
             for i in range(values.shape[2]):
                 total[i] = 0.0
@@ -156,7 +156,8 @@ if HAS_NUMBA:
 
     @_compiled
     def _sum_items(values: Any, into: Any) -> None:
-        """Sum over the last of two axes, with two accumulators, because each addition waits for the previous one."""
+        """Sum an array with two axes over its last axis. It uses two accumulators, because each addition waits for the
+        previous one."""
         for row in range(values.shape[0]):
             even, odd = 0.0, 0.0
             for item in range(0, values.shape[1] - 1, 2):
@@ -245,7 +246,7 @@ def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     Integers and bools are summed in int64.
 
     Graphs compiled for a CPU are an exception: they sum float32 in their own order, because float64 made the damage of
-    shots 1.5 times slower. So battles in such graphs may differ from others.
+    shots 1.5 times slower. Battles in such graphs may therefore differ from battles in other modes.
     """
     is_graph_of_cpu = torch.compiler.is_compiling() and values.device.type == "cpu"
     if not values.is_floating_point() or is_graph_of_cpu:
@@ -257,7 +258,8 @@ def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
 
 
 def sum_parts(values: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Return the `sum` of each of several consecutive parts of `dim`, given their sizes. `dim` then indexes parts."""
+    """Return the `sum` of each of several consecutive parts of `dim`, given their sizes. In the result, `dim` indexes
+    the parts."""
     if len(set(sizes)) == 1:
         return sum(values.unflatten(dim, (len(sizes), sizes[0])), dim + 1 if dim >= 0 else dim)
     return torch.stack([sum(part, dim) for part in values.split(sizes, dim)], dim)

@@ -37,7 +37,8 @@ DATABASE = b"SQLite format 3\0"
 
 
 class FileError(ValueError):
-    """An invalid file, or one that cannot be read or written. The message is one line: file, expected, actual."""
+    """A file is invalid, or it cannot be read or written. The message is one line with the file, the expected and the
+    actual content."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(one_line(message))
@@ -173,8 +174,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     Readers see either the complete old file or the complete new one.
 
     Raises:
-        FileError: if the file cannot be written, or the old file is a database. The old file is then unchanged, and
-            the temporary file is deleted.
+        FileError: if the file cannot be written, or the old file is a database. After the error, the old file is
+            unchanged and the temporary file is deleted.
     """
     temporary = path.parent / f".{path.name}.{os.getpid()}"
     check_no_database(path)
@@ -246,7 +247,7 @@ def append_whole(path: Path, data: bytes, durable: bool = True) -> None:
 def locked_to_append(path: Path) -> Iterator[FileIO]:
     """Context manager that opens a file for reading and appending, and keeps other processes from appending to it.
 
-    After an error the file has its old length. It is created if it does not exist.
+    After an error the file has its old length. The file is created if it does not exist.
 
     Raises:
         FileError: if the file cannot be written.
@@ -278,7 +279,7 @@ def open_to_append(path: Path) -> FileIO:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Raise `FileError` for paths that cannot be written. Call it before work whose result would be lost.
+    """Raise `FileError` for paths that cannot be written. Call it before long work, so that the result is not lost.
 
     Ignores paths that are None.
     """
@@ -328,7 +329,7 @@ def file_lock(path: Path) -> Iterator[None]:
     """Context manager that locks a folder for this process with a lock file in the folder.
 
     It uses `flock`, which the system releases whenever the process ends. On file systems without `flock`, the lock is
-    valid while the process that is written in the file runs on this machine.
+    valid while the process named in the lock file runs on this machine.
 
     Raises:
         FileError: if another process has the lock, or the file cannot be written.

@@ -17,8 +17,8 @@ TINY = 1e-6
 def wrap_angle(angle_rad: Tensor) -> Tensor:
     """Wrap an angle to [-pi, pi]. Angles in these limits do not change.
 
-    `sim.loops.arithmetic.wrap_angle` is the loop form, with the same bits. Replays store angles in [-pi, pi) and use
-    `replay.moments.wrapped`.
+    `sim.loops.arithmetic.wrap_angle` is the numba version of this function, with the same bits. Replays store angles in
+    [-pi, pi) and use `replay.moments.wrapped`.
     """
     return angle_rad - 2 * math.pi * torch.round(exact.divide(angle_rad, 2 * math.pi))
 
@@ -34,7 +34,8 @@ def up(device: torch.device) -> Tensor:
 
 
 def into_frame(x: Any, y: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """Return the components of a vector ahead and to the left of a heading. Works on tensors and scalars of loops."""
+    """Return the components of a vector ahead and to the left of a heading. Works on tensors and on scalars in numba
+    loops."""
     return x * cos + y * sin, y * cos - x * sin
 
 
@@ -85,5 +86,6 @@ def unit(vector: Tensor) -> Tensor:
 
 
 def either(holds: Tensor, yes: float, no: float) -> Tensor:
-    """Return float32 `yes` where `holds`, else `no`. `torch.where` of two numbers would use torch's default dtype."""
+    """Return a float32 tensor with `yes` where `holds` is True, else `no`. `torch.where` of two numbers would use
+    torch's default dtype."""
     return torch.where(holds, yes, torch.full((), no, dtype=torch.float32, device=holds.device))

@@ -18,13 +18,14 @@ EXIT_CODE = 128 + signal.SIGINT
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """Signal handler that prints one line and ends the process immediately. There is nothing to clean up yet."""
+    """Signal handler that prints one line and ends the process immediately. During imports there is nothing to clean
+    up."""
     os.write(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2, b"interrupted\n")
     os._exit(EXIT_CODE)
 
 
 def end_while_importing() -> None:
-    """Let `end` handle interrupts until `handle_as_usual`. Does nothing outside programs of this package."""
+    """Let `end` handle interrupts until `handle_as_usual` is called. Does nothing outside programs of this package."""
     is_ours = is_program(sys.orig_argv) and threading.current_thread() is threading.main_thread()
     if is_ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)

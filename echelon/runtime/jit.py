@@ -1,4 +1,4 @@
-"""Compilation of loops by numba, and the devices they run on. Without numba, the dense form runs everywhere."""
+"""Compile the loops of the simulation with numba. Without numba, dense torch code runs on all devices instead."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ have no wrapper for C."""
 
 
 def kernel(loop: Any) -> Any:
-    """Decorator that compiles a loop for calls from Python. Without numba it returns the loop, which is then unused."""
+    """Decorator that compiles a loop for calls from Python. Without numba it returns the plain Python function, which
+    is then not used."""
     return compile_and_keep(loop, nogil=True, **OPTIONS) if HAS_LOOPS else loop
 
 
 def device_function(function: Any) -> Any:
     """Decorator for a function that only compiled loops call.
 
-    It is compiled once, and LLVM inlines it into its callers. numba's own inlining compiles slower and is not faster.
+    The function is compiled once, and LLVM inlines it into its callers. numba's own inlining compiles slower and is not
+    faster.
     """
     options: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
     if HAS_LOOPS and (pipeline := inlined_pipeline()) is not None:
@@ -50,8 +52,8 @@ def inlined_pipeline() -> Any:
     """Return a numba compiler for functions that are always inlined; None if numba lacks the required classes.
 
     By default numba optimises each function together with its callees, and emits machine code for it. Inlined functions
-    need neither, because LLVM optimises their code again in each kernel. Omitting both reduces the compile time of the
-    loops of a decision to 0.62, with kernels of the same speed (`benchmarks/README.md`).
+    need neither step, because LLVM optimises their code again in each kernel. Omitting both steps reduces the compile
+    time of the loops of a decision to 0.62 of its value, with kernels of the same speed (`benchmarks/README.md`).
     """
     try:
         from numba.core.codegen import JITCodeLibrary
@@ -63,7 +65,7 @@ def inlined_pipeline() -> Any:
         return None
 
     class WithoutEnvironment:
-        """Replaces the code generator, with which numba would store a Python object next to the machine code."""
+        """A stub of numba's code generator, which would store a Python object next to the machine code."""
 
         def set_env(self, name: str, environment: Any) -> None:
             """Store nothing, because there is no machine code."""
@@ -129,12 +131,13 @@ padded = device_function(whole_vectors)
 
 
 def loops_on(device: torch.device) -> bool:
-    """Return True if loops run on this device: on a CPU, with numba."""
+    """Return True if this device runs numba loops: a CPU, if numba is installed."""
     return HAS_LOOPS and device.type == "cpu"
 
 
 def array(values: Tensor) -> Any:
-    """Return the values of a tensor for a loop to read, as in `shared`. Copies them if they are not contiguous.
+    """Return the values of a tensor as an array that a numba loop can read; see `shared`. Values that are not
+    contiguous are copied.
 
     All arrays of loops are contiguous, so each loop is compiled for a single signature.
     """
@@ -142,7 +145,8 @@ def array(values: Tensor) -> Any:
 
 
 def shared(values: Tensor) -> Any:
-    """Return the memory of a tensor for a loop to read and write: a NumPy array on a CPU, the tensor elsewhere."""
+    """Return the memory of a tensor, which a numba loop can read and write: a NumPy array on a CPU, the tensor
+    elsewhere."""
     if values.requires_grad:
         values = values.detach()
     return values.numpy() if values.device.type == "cpu" else values

@@ -73,7 +73,7 @@ SHA256 = matching("[0-9a-f]{64}", "a sha256")
 
 
 def listed(entry: Check, least: int, most: int) -> Check:
-    """Return a check of a list with `least` to `most` entries, each valid by `entry`."""
+    """Return a check of a list with `least` to `most` entries, each of which passes the check `entry`."""
 
     def check(where: str, value: Any) -> None:
         count = f"{least}" if least == most else f"{least}..{most}"
@@ -85,7 +85,7 @@ def listed(entry: Check, least: int, most: int) -> Check:
 
 
 def row(*entries: Check) -> Check:
-    """Return a check of a list with one entry per check."""
+    """Return a check of a list whose k-th entry passes the k-th of `checks`."""
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, list) and len(value) == len(entries), where, f"a list of {len(entries)}", value)
@@ -96,7 +96,7 @@ def row(*entries: Check) -> Check:
 
 
 def table(entry: Check, most: int, name: Check) -> Check:
-    """Return a check of an object with at most `most` entries, with values valid by `entry` and keys by `name`."""
+    """Return a check of an object with at most `most` entries, whose values pass `entry` and whose keys pass `name`."""
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, dict) and len(value) <= most, where, f"an object of at most {most}", value)

@@ -1,7 +1,8 @@
-"""Read and write large JSON files row by row. Their object contains tables (long lists of rows) and short values.
+"""Read and write large JSON files row by row. Each file is one object with tables (long lists of rows) and short
+values.
 
-The memory use is bounded by the longest allowed value, not by the size of the file. Errors are raised as soon as they
-are read.
+The memory use is bounded by the longest allowed value, not by the size of the file. An invalid value raises an error as
+soon as it is read.
 """
 
 import codecs
@@ -28,16 +29,17 @@ def read_tables(
 ) -> Iterator[tuple[str, int | None, Any]]:
     """Read a JSON object that has tables under some of its keys.
 
-    Duplicate keys, nesting and numbers have the limits of `parse_json`. Tables may come in any order, with any white
-    space. A row has at most `LONGEST_ROW` characters; all values outside tables together have at most `MAX_JSON_BYTES`.
+    The limits of nesting, numbers and duplicate keys are those of `parse_json`. Tables may come in any order, with any
+    white space. A row has at most `LONGEST_ROW` characters; all values outside tables together have at most
+    `MAX_JSON_BYTES`.
 
     Args:
         name, file, limit, only_finite: as in `JsonText`.
         tables: keys of the tables.
 
     Yields:
-        Key, index and row for each row of a table, in the order of the file. For other keys: key, None and value. At
-        the start of a table: key, None and `[]`.
+        Tuples in the order of the file: (key, index, row) for each row of a table, (key, None, `[]`) at the start of a
+        table, and (key, None, value) for other keys.
 
     Raises:
         FileError: if the file is invalid or exceeds a limit.
@@ -87,11 +89,11 @@ class JsonText:
 
     @property
     def position(self) -> int:
-        """Number of characters before the next one."""
+        """Number of characters before the next character to read."""
         return self.dropped + self.at
 
     def invalid(self, why: str, at: int | None = None) -> FileError:
-        """Return an error about the character at a position, by default the next one."""
+        """Return an error about the character at a position, by default the next character."""
         position = self.position if at is None else at
         return FileError(f"{self.name}: not valid JSON: {why} at letter {position}")
 

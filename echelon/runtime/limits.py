@@ -48,7 +48,8 @@ def check_settings(config: Any, limits: Mapping[str, Limits] = MappingProxyType(
 
     Args:
         config: the config.
-        limits: limits keyed by field, in addition to limits in `Annotated` types. For a tuple they apply to each entry.
+        limits: limits keyed by field, in addition to limits in `Annotated` types. The limits of a tuple apply to each
+            of its entries.
 
     Raises:
         ConfigError: if a field has the wrong type, or a number is outside its limits.
@@ -114,7 +115,8 @@ def typed(hint: Any, value: Any, where: str) -> Any:
 
 
 def path_text(value: Any) -> Any:
-    """Convert a `pathlib.Path` to a string with a separator, which is never taken for a name; return others."""
+    """Convert a `pathlib.Path` to a string with a path separator, so that it is never taken for a name. Other values
+    are returned unchanged."""
     if not isinstance(value, os.PathLike):
         return value
     text = os.fsdecode(value)

@@ -41,7 +41,8 @@ NOWHERE = (
 def parents() -> Iterator[Path]:
     """Yield possible parents of the cache folder, in order of preference.
 
-    These are numba's setting, the package, the user's cache folder and the folder for temporary files.
+    The candidates are the folder set for numba, the package's folder, the user's cache folder and the folder for
+    temporary files.
     """
     import numba
 
@@ -61,7 +62,7 @@ def parents() -> Iterator[Path]:
 def private_folder() -> Path | None:
     """Return a folder for temporary files that only this user can access; None if there is none.
 
-    Other users must not write to it, because the compiled loops in it are executed.
+    Other users must not write to the folder, because the compiled loops in it are executed.
     """
     try:
         folder = Path(tempfile.gettempdir()) / f"echelon-{os.getuid()}"
@@ -86,7 +87,7 @@ def is_writable(folder: Path) -> bool:
 
 @functools.cache
 def cache_folder() -> Path | None:
-    """Return the folder of compiled loops; None, with one logged line, if no folder is writable."""
+    """Return the folder of compiled loops; if no folder is writable, log a line and return None."""
     read_only: list[Path] = []
     for folder in (parent / NAME for parent in parents()):
         if is_writable(folder):
@@ -133,7 +134,8 @@ def compile_and_keep(loop: Any, **options: Any) -> Any:
 
 
 def tolerant(cache: Any, name: str) -> Any:
-    """Wrap a method of numba's cache to return None on a full disk or an invalid file, so that numba compiles."""
+    """Wrap a method of numba's cache to return None on a full disk or an invalid file, so that numba compiles the loop
+    again."""
     method = getattr(cache, name)
 
     @functools.wraps(method)

@@ -53,10 +53,10 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
     """Draw 32 random bits.
 
     Args:
-        seed: `[B]` int64, one per battle. Seeds that differ in either word give different numbers; there are 2**32
-            sequences.
-        tick: `[B]` integer tensor or an integer, the tick of each battle.
-        stream: a `Stream`.
+        seed: one seed per battle, `[B]` int64; both its upper and its lower 32 bits affect the numbers, but there are
+            only 2**32 different sequences.
+        tick: the tick of each battle, an integer tensor `[B]` or an integer.
+        stream: the purpose of the numbers, a `Stream`.
         count: number of draws per battle.
 
     Returns:

@@ -31,7 +31,8 @@ def part(name: str) -> record_function:
 
 @contextlib.contextmanager
 def profiled(out: Path | None) -> Iterator[None]:
-    """Context manager that profiles all threads, writes a trace for Perfetto to `out`, and prints the top `ROWS`.
+    """Context manager that profiles all threads, writes a trace for Perfetto to `out`, and prints the `ROWS` longest
+    entries.
 
     If `out` is None, nothing is profiled.
     """
@@ -42,11 +43,12 @@ def profiled(out: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def profiled_between(out: Path | None) -> Iterator[Callable[[], object]]:
-    """Profile a part of the body, as `profiled`. The events of a whole match would need gigabytes of memory.
+    """Profile only a part of the body, because the events of a whole match would need gigabytes of memory; see
+    `profiled`.
 
     Yields:
-        A function to call periodically. Its first call starts the profiler, its third call stops it. The end of the
-        body also stops it.
+        A function to call periodically. Its first call starts the profiler, and its third call stops the profiler. The
+        end of the body also stops the profiler.
     """
     if out is None:
         yield lambda: None

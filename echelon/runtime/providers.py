@@ -1,7 +1,7 @@
 """Modules that register names when they are imported.
 
-The package `echelon` fills the table. A subpackage imports a provider when it finds an unregistered name. So it does
-not depend on the subpackages above it.
+The package `echelon` fills the table. A subpackage imports a provider when it finds an unregistered name. Therefore the
+subpackage does not import the subpackages above it.
 """
 
 from importlib import import_module

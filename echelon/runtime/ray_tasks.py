@@ -55,7 +55,7 @@ class RayArgs:
     def connected(self) -> Iterator[RayTasks | None]:
         """Context manager that connects to the cluster as its driver, and yields None without an address.
 
-        Inside, standard output is redirected to standard error.
+        Inside this context, standard output is redirected to standard error.
 
         Raises:
             ConfigError: if Ray is not installed, or no cluster answers.
@@ -164,7 +164,8 @@ def call(software: dict[str, str], threads: int, function: Callable[..., Any], *
 def results_of(
     function: Callable[..., T], calls: Sequence[tuple[Any, ...]], names: Sequence[str], tasks: RayTasks | None
 ) -> Iterator[T]:
-    """Yield the results of a function for several tuples of arguments, from tasks as they finish, or computed here."""
+    """Yield the results of a function for several tuples of arguments, either from Ray tasks as they finish, or
+    computed in this process."""
     if tasks is None:
         yield from (function(*arguments) for arguments in calls)
     else:
@@ -172,7 +173,8 @@ def results_of(
 
 
 def own_places() -> list[str]:
-    """Return the folders of modules that are not installed. Workers also search them, if they exist there."""
+    """Return the folders of modules that are not installed. Ray workers also search these folders, if they exist on the
+    worker's machine."""
     installed = tuple(os.path.realpath(prefix) + os.sep for prefix in (sys.prefix, sys.base_prefix))
     paths = [os.path.realpath(path) for path in sys.path]
     return [path for path in dict.fromkeys(paths) if os.path.isdir(path) and not path.startswith(installed)]

@@ -1,5 +1,5 @@
-"""Old public names, valid until 2.0, most of them settings of a training: in code and as flags with a warning, in files
-without one."""
+"""Old public names, valid until 2.0, most of them training settings. Their use in code and flags causes a warning;
+their use in files does not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def warn_renamed(old: str, new: str, stacklevel: int = 2) -> None:
 
 
 def renamed_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested JSON settings with old names replaced by current ones. `prefix` is their dotted path."""
+    """Return nested JSON settings with old names replaced by current ones. `prefix` is the dotted path of the
+    settings."""
     renamed = {}
     for name, value in settings.items():
         current = RENAMED.get(f"{prefix}{name}", name).removeprefix(prefix)

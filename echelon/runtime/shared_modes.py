@@ -1,4 +1,4 @@
-"""Turns of threads that use process-wide state: torch's random generators and the modes of TorchRL."""
+"""Let threads take turns in using process-wide state: torch's random generators and the modes of TorchRL."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,8 @@ class Turns:
 
     @contextmanager
     def turn(self, trains: bool = False) -> Iterator[None]:
-        """Context manager for a turn. It waits for other threads, and raises `ConfigError` if one of them trains."""
+        """Context manager for one turn of a thread. It waits for other threads, and raises `ConfigError` if one of them
+        trains."""
         while not self._lock.acquire(timeout=PATIENCE_S):
             if self._trainings > 0:
                 raise ConfigError(
@@ -42,7 +43,8 @@ TURNS = Turns()
 
 @contextmanager
 def kept_generators(device: torch.device, trains: bool = False) -> Iterator[None]:
-    """Context manager in which only this thread may seed torch's generators. It restores their state at the end.
+    """Context manager in which only this thread may seed torch's generators. It restores the state of the generators at
+    the end.
 
     Args:
         device: device whose generator is restored, in addition to the CPU.

@@ -159,7 +159,8 @@ class StateDict:
         return value
 
     def row(self, key: str, entry: Check, length: int) -> list[Any]:
-        """Return the list at `key`, which must have `length` entries valid by `entry`. Raises `FileError`."""
+        """Return the list at `key`, which must have `length` entries that pass the check `entry`. Raises
+        `FileError`."""
         return list(self.fact(key, listed(entry, length, length)))
 
     def check(self, expected: Mapping[str, Tensor]) -> None:

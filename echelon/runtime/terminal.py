@@ -53,15 +53,16 @@ def show_table(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: t
 
 
 class Terminal(Console):
-    """A console that prints each string as one printable line. A name from a file cannot move the cursor."""
+    """A console that prints each string as one printable line. So a name from a file cannot move the terminal's
+    cursor."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
         super().print(*(one_line(item) if isinstance(item, str) else item for item in objects), **settings)
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a progress bar can be redrawn. Ignores `FORCE_COLOR`, which notebooks set although they would show
-        each frame of a bar."""
+        """Whether the output is a terminal, in which a progress bar can be redrawn. Ignores `FORCE_COLOR`, which
+        notebooks set although they would show each frame of a bar."""
         try:
             return super().is_terminal and self.file.isatty()
         except ValueError:  # a closed stream
@@ -126,7 +127,7 @@ def show_compilations() -> None:
 
 
 def write_no_more() -> None:
-    """Discard further output. Otherwise Python would report at exit that it cannot be written."""
+    """Discard further output. Otherwise Python would report at exit that the output cannot be written."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -267,7 +268,8 @@ class CountedFile(io.RawIOBase):
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[Callable[[BinaryIO], BinaryIO]]:
-    """Context manager with a progress bar for reading the file at `path`. It yields a function that wraps the file."""
+    """Context manager with a progress bar for reading the file at `path`. The context manager yields a function that
+    wraps the file."""
     size = path.stat().st_size if path.is_file() else 0
     with bar(size / 1e6, "MB") as progress:
         yield lambda file: cast(BinaryIO, CountedFile(file, progress))
