@@ -37,7 +37,8 @@ def zone_of(circles: Sequence[tuple[float, ...]]) -> Zone:
 
 
 def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
-    """Write the objective of a position into its map, and with two zones the paths to the nearer zone."""
+    """Write the objective of a position into its map. If there are two zones, also write the paths to the nearer
+    zone."""
     objective, rules = position.objective, config.rules
     win = rules.zone_score_to_win_s
     attackers = TEAMS.index(objective.attacking)
@@ -145,7 +146,7 @@ def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Cata
     Args:
         position: the position.
         roster: mechs of the battle.
-        material: `[1, Z, Y, X]` uint8 voxels.
+        material: materials of the voxels, `[1, Z, Y, X]` uint8.
         catalog: catalog of the battle.
 
     Raises:
@@ -168,8 +169,8 @@ def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Cata
 
 
 def center_above(bottom: Tensor, half: float) -> Tensor:
-    """Height of the centre of a hull above `bottom`, vox, rounded so that its underside is not below: a scout on ground
-    8 vox high would stand in it."""
+    """Return the height of the centre of a hull that stands on `bottom`, vox. It is rounded up, because otherwise a
+    scout on ground of 8 vox would stand inside the ground."""
     center = bottom + half
     return torch.where(center - half < bottom, torch.nextafter(center, center + 1), center)
 
@@ -182,7 +183,7 @@ def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tenso
     Args:
         unit: a unit with an area.
         half: half of the size of its hull, vox.
-        solid: `[1, Y, X]` int32 bit columns.
+        solid: bit columns of the solid voxels, `[1, Y, X]` int32.
         size_z: height of the map, vox.
     """
     radius = [math.floor(side + 0.5) for side in half[:2]]

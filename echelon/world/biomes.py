@@ -1,4 +1,4 @@
-"""Biomes. Each biome is a list of stamps, or a function registered by the user."""
+"""Biomes. Each biome is a list of stamps (templates of structures), or a function registered by the user."""
 
 import zlib
 from collections.abc import Callable
@@ -166,9 +166,9 @@ Paint = Callable[[Tensor, Tensor, Tensor, WorldConfig], None]
 """Paint a user's biome in place: `paint(material, where, seeds, world)`.
 
 Args:
-    material: `[M, Z, Y, X]` uint8, a `Material` per voxel: dirt at z = 0 and air above in the columns of the biome.
-    where: `[M, Y, X]` bool, columns of the biome. Changes in other columns are ignored.
-    seeds: `[M]` int64, seeds of this biome. `draws` and `stamps.paint` accept them with any purpose.
+    material: a `Material` per voxel: dirt at z = 0 and air above in the columns of the biome, `[M, Z, Y, X]` uint8.
+    where: columns of the biome, `[M, Y, X]` bool. Changes in other columns are ignored.
+    seeds: seeds of this biome, `[M]` int64. `draws` and `stamps.paint` accept them with any purpose.
     world: size and content of the maps.
 
 A map must depend only on its own seed. The zone, lanes and spawns are cleared afterwards, so every map is walkable.
@@ -184,9 +184,9 @@ def register_biome(name: str, paint: Paint) -> None:
 
     Args:
         name: an identifier that no other biome has. If the same function is defined again, as by re-running a notebook
-            cell, it replaces the earlier one.
-        paint: `paint(material, where, seeds, world)` writes materials into M maps in place: `material [M, Z, Y, X]`
-            uint8, `where [M, Y, X]` bool its columns, `seeds [M]` int64; see `echelon.world.biomes.Paint`.
+            cell, the new one replaces the earlier one.
+        paint: function `paint(material, where, seeds, world)`, which writes materials into M maps in place; see
+            `echelon.world.biomes.Paint`.
 
     Raises:
         ConfigError: if the name is not an identifier or is taken, or `paint` is not callable.
@@ -204,9 +204,9 @@ def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) 
     """Build every biome on its columns, in place.
 
     Args:
-        material: `[M, Z, Y, X]` uint8 voxels.
-        biome: `[M, Y, X]` int64, index into `world.biomes`.
-        seeds: `[M]` int64, seeds of the maps.
+        material: materials of the voxels, `[M, Z, Y, X]` uint8.
+        biome: index into `world.biomes`, `[M, Y, X]` int64.
+        seeds: seeds of the maps, `[M]` int64.
         world: size and content of the maps.
     """
     for index, name in enumerate(world.biomes):

@@ -36,7 +36,7 @@ def fractions(seeds: Tensor, purpose: int, count: int) -> Tensor:
 
 
 def pick(fraction: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
-    """Map a fraction of 65536 to an integer in `low` .. `high`, inclusive, using only integer arithmetic."""
+    """Map a fraction of 65536 to an integer from `low` to `high`, inclusive, using only integer arithmetic."""
     return low + (fraction * (high - low + 1) >> FRACTION_BITS)
 
 

@@ -238,7 +238,8 @@ def along_segment(start: Tensor, end: Tensor, world: WorldConfig) -> Tensor:
 def lanes(seeds: Tensor, spawns: Spawns, zone: Zone, world: WorldConfig) -> Tensor:
     """Return the columns of a direct lane and a flank lane for each team, `[M, Y, X]` bool.
 
-    Both flank lanes turn to the same hand. The teams start in opposite corners, so the lanes are on opposite sides.
+    As seen by its team, each flank lane bends to the same hand (left or right). The teams start in opposite corners, so
+    the two flank lanes are on opposite sides of the map.
     """
     draws = fractions(seeds, Draw.FLANK, 2)
     turn_sign = torch.where(chance(draws[:, 0], 0.5), 1, -1)

@@ -20,12 +20,12 @@ def lower_costs(cost: Any, fixed: Any, steps: Any, offsets: Any, queue: Any, wai
     """Lower `cost` until no step lowers it further. A FIFO queue holds the columns whose cost changed.
 
     Args:
-        cost: `[F, Y, X]` int32, modified in place.
-        fixed: `[F, Y, X]` bool, columns that keep their cost.
-        steps: `[F or 1, K, Y, X]` int32, cost of each of K steps from every column.
-        offsets: `[K, 2]` int64, dx and dy of the steps.
-        queue: `[Y * X]` int64, scratch memory.
-        waits: `[Y, X]` bool, scratch memory.
+        cost: costs of the columns, modified in place, `[F, Y, X]` int32.
+        fixed: columns that keep their cost, `[F, Y, X]` bool.
+        steps: cost of each of K steps from every column, `[F or 1, K, Y, X]` int32.
+        offsets: dx and dy of the steps, `[K, 2]` int64.
+        queue: scratch memory, `[Y * X]` int64.
+        waits: scratch memory, `[Y, X]` bool.
     """
     size_y, size_x = cost.shape[1:]
     for field in range(cost.shape[0]):
@@ -77,7 +77,8 @@ class PathField(NamedTuple):
 
     @property
     def length_vox(self) -> Tensor:
-        """[M, Y, X] float32 vox. A product, because division by a constant differs between devices."""
+        """[M, Y, X] float32 vox. It is computed as a product, because division by a constant differs between
+        devices."""
         return self.cost.float() * 0.1
 
     @property
@@ -148,11 +149,12 @@ def steps_on_foot(level: Tensor, passable: Tensor) -> list[Tensor]:
 
 
 def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
-    """Return the minimum cost of every column, `[M, Y, X]` int32. Loops and dense sweeps give the same result.
+    """Return the minimum cost of every column, `[M, Y, X]` int32. The numba loop and the dense torch code give the same
+    result.
 
     Args:
-        cost: `[M, Y, X]` int32, initial costs.
-        fixed: `[M, Y, X]` bool, columns that keep their cost.
+        cost: initial costs, `[M, Y, X]` int32.
+        fixed: columns that keep their cost, `[M, Y, X]` bool.
         step_costs: cost of each of `STEPS`, `[M or 1, Y, X]` int32 each.
     """
     if loops_on(cost.device):
@@ -172,7 +174,7 @@ def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor
 
 
 def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
-    """Loop form of `least_costs`."""
+    """Numba version of `least_costs`."""
     result, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
     queue, is_queued = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
     lower_costs(result.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, is_queued)
@@ -183,7 +185,7 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Relax costs until they no longer change. Columns that already have a cost keep it.
 
     Args:
-        cost: `[M, Y, X]` int32, `UNREACHED` for columns without a cost.
+        cost: costs of the columns, or `UNREACHED`, `[M, Y, X]` int32.
         step_costs: cost of each of `STEPS`, `[M or 1, Y, X]` int32 each.
 
     Returns:
@@ -203,13 +205,13 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
 def walk_to(goal: Tensor, solid: Tensor, lava: Tensor, size_z: int) -> PathField:
     """Return the shortest paths to `goal` from all columns.
 
-    Paths are first found for the widest hull. Columns that are too narrow for it lead to these paths as narrower hulls
-    walk. The remaining columns, inside obstacles and lava, lead straight out, so every column has a path.
+    Paths are first found for the widest hull. From columns that are too narrow for it, paths of narrower hulls lead to
+    these paths. The remaining columns, inside obstacles and lava, lead straight out, so every column has a path.
 
     Args:
-        goal: `[M, Y, X]` bool, columns of the goal.
-        solid: `[M, Y, X]` int32 bit columns.
-        lava: `[M, Y, X]` bool, columns with lava.
+        goal: columns of the goal, `[M, Y, X]` bool.
+        solid: bit columns of the solid voxels, `[M, Y, X]` int32.
+        lava: columns with lava, `[M, Y, X]` bool.
         size_z: height of the maps, vox.
     """
     cost = torch.full(solid.shape, UNREACHED, dtype=torch.int32, device=solid.device)

@@ -37,7 +37,8 @@ BLOCK = 64
 
 
 def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
-    """Generate one map per seed, `[M]` int64, on the device of the seeds. Seeds are first `placed` in the split.
+    """Generate one map per seed, `[M]` int64, on the device of the seeds. Seeds are first mapped into the range of the
+    split by `placed`.
 
     Map m depends only on the config and seeds[m], not on the other maps.
     """
@@ -74,16 +75,16 @@ def assemble_maps(
     config: EnvConfig,
     roster: Roster,
 ) -> tuple[Maps, paths.PathField]:
-    """Return maps with finished terrain, and the paths to their zones.
+    """Return maps built from finished terrain, and the paths to their zones.
 
     All mechs start undamaged and cool, and zone control is the objective.
 
     Args:
-        seeds: `[M]` int64.
-        material: `[M, Z, Y, X]` uint8, a `Material` per voxel.
+        seeds: seeds of the maps, `[M]` int64.
+        material: a `Material` per voxel, `[M, Z, Y, X]` uint8.
         zone: the zones.
-        spawn_pos: `[M, N, 3]` vox, hull centres.
-        spawn_yaw: `[M, N]` rad, headings.
+        spawn_pos: hull centres, `[M, N, 3]` vox.
+        spawn_yaw: headings, `[M, N]` rad.
         config: the battle.
         roster: mechs of the battle.
     """
@@ -120,7 +121,8 @@ def bare_ground(seeds: Tensor, world: WorldConfig) -> Tensor:
 
 
 def bit_columns(material: Tensor, blocks: list[bool]) -> Tensor:
-    """Return bit columns of `material [M, Z, Y, X]`: `[M, Y, X]` int32, bit z set where `blocks[material]` is True."""
+    """Return bit columns `[M, Y, X]` int32 of `material [M, Z, Y, X]`. Bit z is set where `blocks[material]` is
+    True."""
     table = torch.tensor(blocks, dtype=torch.int32, device=material.device)
     columns = torch.zeros_like(material[:, 0], dtype=torch.int32)
     for z in range(material.shape[1]):

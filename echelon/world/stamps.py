@@ -1,7 +1,8 @@
 """A stamp is one kind of structure, repeated over the plots of a lattice.
 
 Each plot has at most one structure, which does not extend beyond the plot. So each column computes the structure that
-may cover it from its own coordinates, without a loop over structures. Difficulty decides which plots have one.
+may cover it from its own coordinates, without a loop over structures. The difficulty determines which plots have a
+structure.
 """
 
 from __future__ import annotations
@@ -155,10 +156,10 @@ def paint(material: Tensor, stamp: Stamp, where: Tensor, seeds: Tensor, purpose:
     """Build a stamp in voxels `[M, Z, Y, X]`, in place, on the columns `where [M, Y, X]`, cut off at the map's top.
 
     Args:
-        material: `[M, Z, Y, X]` uint8, a `Material` per voxel.
+        material: a `Material` per voxel, `[M, Z, Y, X]` uint8.
         stamp: the structure.
-        where: `[M, Y, X]` bool.
-        seeds: `[M]` int64.
+        where: columns that may change, `[M, Y, X]` bool.
+        seeds: seeds of the maps, `[M]` int64.
         purpose: purpose of the random draws.
         world: size and difficulty of the maps.
     """

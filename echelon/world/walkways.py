@@ -71,13 +71,13 @@ def goal_radius(config: EnvConfig) -> float:
 def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConfig) -> Tensor:
     """Return the encoded path to each block from every column, `[M, L, Y, X]` int16; see `way_at`.
 
-    Paths are for the widest hull. They use columns from which that hull can walk to the first spawn and back, and end
-    near the centre of the block. From all other columns, paths first lead to these columns.
+    Paths are for the widest hull. The paths use columns from which the widest hull can walk to the first spawn and
+    back, and they end near the centre of the block. From all other columns, paths first lead to these columns.
 
     Args:
-        solid: `[M, Y, X]` int32 bit columns.
-        lava: `[M, Y, X]` bool, columns with lava.
-        spawn_pos: `[M, N, 3]` vox, hull centres.
+        solid: bit columns of the solid voxels, `[M, Y, X]` int32.
+        lava: columns with lava, `[M, Y, X]` bool.
+        spawn_pos: hull centres, `[M, N, 3]` vox.
         config: the battle.
     """
     count, size_z = num_ways(config), config.world.size_z
@@ -102,8 +102,8 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
 def reachable_columns(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
     """Return the columns to which a hull can walk from `spawn [M, 3]` and back, `[M, Y, X]` bool.
 
-    Roofs that a hull can only leave, and pits that it can only enter, are excluded. Empty if the spawn is not
-    `passable`.
+    Roofs that a hull can only leave, and pits that it can only enter, are excluded. The result is empty if the spawn is
+    not `passable`.
     """
     start = torch.zeros_like(passable)
     start[torch.arange(len(start), device=start.device), spawn[:, 1].long(), spawn[:, 0].long()] = True
@@ -157,10 +157,10 @@ def way_at(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config: EnvC
     """Return the next step and the distance from `at` towards the block of `place`.
 
     Args:
-        ways: `[M, L, Y, X]` int16, the result of `ways_on_foot`.
-        map_id: `[B]` int64, the map of each battle.
-        at: `[B, N, 2]` vox, current positions.
-        place: `[B, N, 2]` vox, destinations.
+        ways: the result of `ways_on_foot`, `[M, L, Y, X]` int16.
+        map_id: the map of each battle, `[B]` int64.
+        at: current positions, `[B, N, 2]` vox.
+        place: destinations, `[B, N, 2]` vox.
         config: the battle.
 
     Returns:
