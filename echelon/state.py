@@ -124,7 +124,7 @@ class Shots(Fields, TensorClass):
 
 
 class Clouds(Fields, TensorClass):
-    """C slots for smoke clouds: `Roster.clouds_each` consecutive slots for each mech of `Roster.launchers`."""
+    """C slots for smoke clouds, with `Roster.clouds_each` consecutive slots for each mech of `Roster.launchers`."""
 
     pos: Tensor  # [B, C, 3] vox, centre
     ttl: Tensor  # [B, C] int32 substeps until the cloud ends, 0 for an empty slot
@@ -204,7 +204,7 @@ def undamaged_spawns(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
 
 
 def single_zone_objective(count: int, mechs: int, device: torch.device) -> dict[str, Tensor]:
-    """Return the objective fields of `count` maps on which control of a single zone scores."""
+    """Return the objective fields of `count` maps on which teams score by control of a single zone."""
 
     def zeros(*shape: int) -> Tensor:
         return torch.zeros((count, *shape), dtype=torch.float32, device=device)
@@ -238,8 +238,8 @@ def initial_state(
     """Return the initial state of battles, with all mechs at the spawns of their map.
 
     Args:
-        seed: `[B]` int64 episode seeds.
-        map_id: `[B]` int64, the map of each battle.
+        seed: seeds of the episodes, `[B]` int64.
+        map_id: the map of each battle, `[B]` int64.
         maps: all maps.
         roster: mechs of both teams.
         config: configuration of the battles.
@@ -344,7 +344,7 @@ def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> d
 
 
 def is_off(name: str, leaf: Tensor) -> bool:
-    """Return True for an order field that is empty because orders are disabled. Digests and files omit it."""
+    """Return True for an order field that is empty because orders are disabled. Digests and files omit such a field."""
     return name in ("orders_sent", "orders_heard", "ways") and leaf.numel() == 0
 
 

@@ -127,7 +127,7 @@ def whole_vectors(count: int) -> int:
 
 
 padded = device_function(whole_vectors)
-"""Loop form of `whole_vectors`."""
+"""Numba version of `whole_vectors`."""
 
 
 def loops_on(device: torch.device) -> bool:

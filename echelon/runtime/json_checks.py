@@ -85,7 +85,7 @@ def listed(entry: Check, least: int, most: int) -> Check:
 
 
 def row(*entries: Check) -> Check:
-    """Return a check of a list whose k-th entry passes the k-th of `checks`."""
+    """Return a check of a list whose k-th entry passes the k-th of `entries`."""
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, list) and len(value) == len(entries), where, f"a list of {len(entries)}", value)

@@ -14,11 +14,11 @@ from echelon.state import State
 def intercept(state: State, luck: Tensor, sim_model: SimModel) -> State:
     """Let each ready AMS try to shoot down the nearest hostile homing shot within `Catalog.ams_vox`.
 
-    A try succeeds with probability `ams_chance`. Each try sets the AMS cooldown to `ams_cooldown_s`.
+    Each attempt succeeds with probability `ams_chance`, and sets the AMS cooldown to `ams_cooldown_s`.
 
     Args:
         state: the state before.
-        luck: `[B, N]` uniform samples in [0, 1), one per mech.
+        luck: uniform samples in [0, 1), one per mech, `[B, N]`.
         sim_model: constants of the battle.
     """
     mechs, shots, roster, catalog = state.mechs, state.shots, sim_model.roster, sim_model.catalog

@@ -71,13 +71,15 @@ class Dealt:
 
     @property
     def killer(self) -> Tensor:
-        """[B, N] int64: the mech that dealt most damage to each target. Ties go to the lowest index; else `NO_MECH`."""
+        """[B, N] int64: the mech that dealt most damage to each target, or `NO_MECH` if none did. Ties go to the lowest
+        index."""
         highest, shooter = self.by_shooter.max(1)
         return torch.where(highest > 0, shooter, NO_MECH)
 
     @property
     def deadliest(self) -> Tensor:
-        """[B, N] int64: the enemy weapon that dealt most damage to each target. Ties go to the first; else -1."""
+        """[B, N] int64: the enemy weapon that dealt most damage to each target, or -1 if none did. Ties go to the first
+        weapon."""
         highest, weapon = self.by_weapon.max(1)
         return torch.where(highest > 0, weapon, -1)
 
@@ -105,14 +107,16 @@ def no_hits(state: State) -> Hits:
 
 
 def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
-    """Gather values `[B, N]` or `[B, N, D]` of mechs by the indices `target [B, R]` int64: `[B, R]` or `[B, R, D]`."""
+    """Gather values `[B, N]` or `[B, N, D]` of mechs by the indices `target [B, R]` int64 to `[B, R]` or
+    `[B, R, D]`."""
     if per_mech.dim() == 2:
         return per_mech.gather(1, target)
     return per_mech.gather(1, target[..., None].expand(-1, -1, per_mech.shape[-1]))
 
 
 def paint_factor(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted the target."""
+    """`[B, N, N]` damage factor by shooter and target. It is 1 + `Catalog.paint_bonus` if a packmate painted (marked)
+    the target, else 1."""
     indices = torch.arange(sim_model.roster.num_mechs, device=state.mechs.painter.device)
     painter = of_own_pack(state.mechs.painter, sim_model)  # [B, shooter, target]
     by_packmate = painted_by_pack(state, sim_model) & (painter != indices[:, None])
@@ -129,7 +133,7 @@ def direct_hit_damage(
     Args:
         sources: damage sources of the R rows of `strikes`.
         strikes: the impacts.
-        paint_factors: `paint_factor` of the substep.
+        paint_factors: the result of `paint_factor` for the substep.
         state: the state before the phase.
         sim_model: constants of the battle.
     """
@@ -164,7 +168,8 @@ def direct_hit_damage(
 
 
 def sum_damage_by_direction(damage: Tensor, towards: Tensor) -> Tensor:
-    """Return the `[B, N, 2]` sum over rows of `damage [B, R, N]` times `towards`, broadcast to `[B, R, N, 2]`."""
+    """Return the sum over the R rows of `damage [B, R, N]` times the directions `towards`, which broadcast to
+    `[B, R, N, 2]`. The result is `[B, N, 2]`."""
     # Sum x and y separately: a last dimension of size 2 prevents vectorization over mechs on a CPU.
     return torch.stack([exact.sum(damage * component, 1) for component in towards.unbind(-1)], -1)
 
@@ -172,13 +177,14 @@ def sum_damage_by_direction(damage: Tensor, towards: Tensor) -> Tensor:
 def splash(
     sources: DamageSources, exposed: Tensor, origin: Tensor, paint_factors: Tensor, state: State, sim_model: SimModel
 ) -> Hits:
-    """Compute the effects of explosions on nearby mechs of both teams: damage times `splash_scale`, no rear factor.
+    """Compute the effects of explosions on nearby mechs of both teams. The damage is multiplied by `splash_scale`, but
+    not by the rear factor.
 
     Args:
         sources: damage sources of the R explosions.
-        exposed: `[B, R, N]` bool, mechs within the radius and not shielded by terrain.
-        origin: `[B, R, 3]` vox, the centres of the explosions.
-        paint_factors: `paint_factor` of the substep.
+        exposed: mechs within the radius and not shielded by terrain, `[B, R, N]` bool.
+        origin: the centres of the explosions, `[B, R, 3]` vox.
+        paint_factors: the result of `paint_factor` for the substep.
         state: the state before the phase.
         sim_model: constants of the battle.
     """
@@ -200,7 +206,8 @@ def apply(state: State, hits: Hits, dealt: Dealt, sim_model: SimModel) -> tuple[
     """Apply the hits of a phase to all mechs at once and credit kills.
 
     Damage in excess of the remaining hp is not counted. A kill is credited to the mech that dealt most damage to the
-    target in this substep; ties go to the lowest index. The packmate that had painted the target gets an assist.
+    target in this substep; ties go to the lowest index. The packmate that had painted (marked) the target gets an
+    assist.
 
     Args:
         state: the state before the hits.
@@ -238,8 +245,8 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, sim_mode
     Args:
         mechs: the mechs before the hits.
         hits: hits of the phase.
-        incoming: `[B, N]` hp, total damage to each target.
-        removed: `[B, N]` hp, `incoming` clamped to the remaining hp.
+        incoming: total damage to each target, `[B, N]` hp.
+        removed: `incoming` clamped to the remaining hp, `[B, N]` hp.
         sim_model: constants of the battle.
     """
     hurt = mechs.alive & (incoming > 0)
@@ -278,12 +285,14 @@ def credited_kills(died: Tensor, dealt: Dealt, state: State, sim_model: SimModel
 
 
 def credit_paint(state: State, painter: Tensor, paint_factors: Tensor, dealt: Dealt, sim_model: SimModel) -> State:
-    """Credit each painter with the extra damage that its packmates dealt because of its paint in a substep.
+    """Credit each mech that painted (marked) targets with the extra damage that its packmates dealt to them in a
+    substep.
 
     Args:
         state: the state after all damage of the substep.
-        painter: `[B, N, P]` int64, painter of each mech for each pack when the damage was dealt.
-        paint_factors: `paint_factor` of the substep.
+        painter: index of the mech that had painted each mech for each pack when the damage was dealt, `[B, N, P]`
+            int64.
+        paint_factors: the result of `paint_factor` for the substep.
         dealt: damage of the substep.
         sim_model: constants of the battle.
     """
@@ -300,6 +309,6 @@ def credit_paint(state: State, painter: Tensor, paint_factors: Tensor, dealt: De
 
 
 def apply_uncredited_damage(state: State, damage: Tensor) -> State:
-    """Apply the damage of lava and burning debris, `damage [B, N]` hp, which is credited to no mech."""
+    """Apply the damage of lava and burning debris, `damage [B, N]` hp. This damage is credited to no mech."""
     mechs = state.mechs
     return state.replace(mechs=mechs.replace(hp=mechs.hp - damage.minimum(mechs.hp)))

@@ -32,12 +32,13 @@ def heat_per_s(state: State, orders: Orders, sim_model: SimModel) -> Tensor:
 
 
 def sense(state: State, orders: Orders, distance: Tensor, sim_model: SimModel) -> Sensors:
-    """Compute the sensor quality given the active emitters. Their strength is 1 - distance / `Catalog.ewar_vox`.
+    """Compute the sensor quality given the active emitters. The strength of an emitter is 1 - distance /
+    `Catalog.ewar_vox`.
 
     Args:
         state: the current state.
         orders: orders of all mechs.
-        distance: `[B, N, N]` vox between hull centres.
+        distance: distances between hull centres, `[B, N, N]` vox.
         sim_model: constants of the battle.
     """
     mechs, roster, rules = state.mechs, sim_model.roster, sim_model.rules

@@ -28,7 +28,8 @@ Beams = dict[int, Tensor]
 
 @dataclass(frozen=True)
 class Pulls:
-    """Which weapons fire, and their targets. The shape is `[B, W, N]`, or `[B, R]` for the R carriers of one weapon."""
+    """Which weapons fire, and their targets. The shape is `[B, W, N]`, or `[B, R]` for the R mechs that carry one
+    weapon."""
 
     fires: Tensor
     """bool: the weapon fires."""
@@ -38,7 +39,7 @@ class Pulls:
     """int64: index of the target; 0 without a target."""
 
     def of(self, weapon: int, guns: AimTable) -> Pulls:
-        """Return the rows `[B, R]` of the carriers of one weapon."""
+        """Return the rows `[B, R]` of the mechs that carry one weapon."""
         carriers = guns.carriers[weapon]
         fires, aimed, target = (field[:, weapon, carriers] for field in (self.fires, self.aimed, self.target))
         return Pulls(fires, aimed, target)
@@ -52,9 +53,9 @@ def fire(
     Args:
         state: the state before firing.
         orders: orders of all mechs.
-        vents: `[B, N]` bool, mechs that vent in this substep and cannot fire.
-        beam_height: `[B, N]` uniform samples in [0, 1) for the height at which beams hit.
-        paint_factors: `damage.paint_factor` of the substep.
+        vents: mechs that vent in this substep and cannot fire, `[B, N]` bool.
+        beam_height: uniform samples in [0, 1) for the height at which beams hit, `[B, N]`.
+        paint_factors: the result of `damage.paint_factor` for the substep.
         sim_model: constants of the battle.
 
     Returns:
@@ -76,7 +77,8 @@ def fire(
 def pull(state: State, orders: Orders, vents: Tensor, sim_model: SimModel) -> Pulls:
     """Decide which weapons fire, and their targets.
 
-    A weapon that needs a clear line or a lock does not fire without a target, at no cost. Other weapons fire anyway.
+    A weapon that needs a clear line or a lock does not fire without a target; this costs no heat and no cooldown. Other
+    weapons fire anyway.
     """
     mechs, guns = state.mechs, sim_model.roster.guns
     can_fire = is_running(mechs, sim_model) & ~vents
@@ -89,7 +91,7 @@ def pull(state: State, orders: Orders, vents: Tensor, sim_model: SimModel) -> Pu
 
 
 def beam_hits(rays: list[Pulls], beam_height: Tensor, paint_factors: Tensor, state: State, sim_model: SimModel) -> Hits:
-    """Compute the hits of beams at a random height around the middle of their targets; `rays` in weapon order."""
+    """Compute the hits of beams at a random height around the middle of their targets. `rays` are sorted by weapon."""
     if not rays:
         return no_hits(state)
     mechs, sources = state.mechs, sim_model.roster.beams
@@ -101,12 +103,13 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, paint_factors: Tensor, sta
 
 
 def paint(state: State, weapon: int, rays: Pulls, sim_model: SimModel) -> State:
-    """Mark painted targets for the pack of the painter. If several mechs of a pack paint one target, store the first.
+    """Mark the targets of a painting weapon for the pack of the mech that fires it. If several mechs of a pack mark one
+    target, store the first of these mechs.
 
     Args:
         state: the state before.
         weapon: index of the painting weapon.
-        rays: which carriers of the weapon fire, and their targets.
+        rays: which mechs with the weapon fire, and their targets.
         sim_model: constants of the battle.
     """
     mechs, roster = state.mechs, sim_model.roster
@@ -129,7 +132,7 @@ def paint(state: State, weapon: int, rays: Pulls, sim_model: SimModel) -> State:
 
 
 def volley(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> Volley:
-    """Return the shots launched by the carriers of a weapon. Only homing shots store their target."""
+    """Return the shots launched by the mechs that carry a weapon. Only homing shots store their target."""
     spec, rules = sim_model.roster.weapons[weapon], sim_model.rules
     is_homing = spec.guidance == "homing"
     if spec.effect == "cloud" and not is_homing:
@@ -143,14 +146,16 @@ def volley(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> Voll
 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` bool: weapons of the row's mech can lock on the column's mech, by paint or a short clear line."""
+    """`[B, N, N]` bool: weapons of the row's mech can lock on the column's mech, because it is painted (marked) or in a
+    short clear line."""
     quality = ewar.sense(state, orders, aim.distance, sim_model).quality
     on_sight = line & (aim.distance <= sim_model.catalog.sight_lock_vox)
     return shown_by_paint(state, quality, sim_model) | on_sight
 
 
 def missiles(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Compute the start positions of homing shots, above the hull, and their lofted initial directions.
+    """Compute the start positions of homing shots, above the hull, and their initial directions, which are tilted
+    upwards.
 
     Returns:
         `[B, R, 3]` vox, and `[B, R, 3]` unit vectors.
@@ -164,7 +169,8 @@ def missiles(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tu
 
 
 def kinetic(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Compute start positions and directions of linear and ballistic shots: at their target, or straight ahead.
+    """Compute start positions and directions of linear and ballistic shots, which fly at their target, or straight
+    ahead without one.
 
     A ballistic shot is aimed above its target by its drop; see `slug_drop`. Returns as in `missiles`.
     """
@@ -180,7 +186,7 @@ def kinetic(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tup
 def smoke(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor, Tensor]:
     """Compute start positions, directions and flight times, `[B, R]` s, of shots that leave clouds.
 
-    They fly horizontally to the position of their target, or straight ahead without one.
+    These shots fly horizontally to the position of their target, or straight ahead without a target.
     """
     spec, shooter, mechs = sim_model.roster.weapons[weapon], sim_model.roster.guns.carriers[weapon], state.mechs
     pos = mechs.pos[:, shooter]
@@ -192,7 +198,7 @@ def smoke(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple
 
 
 def level(course: Tensor) -> Tensor:
-    """Append z = 0 to vectors: `[..., 2]` to `[..., 3]`."""
+    """Append z = 0 to vectors `[..., 2]`, which gives `[..., 3]`."""
     return torch.nn.functional.pad(course, (0, 1))
 
 

@@ -1,7 +1,6 @@
-"""Formulas for one mech, shot or pair, shared by the dense systems and the loops.
-
-Dense systems pass tensors, loops pass float32 scalars. So these functions have no branches and no numeric literals:
-numba would make a literal a float64. Constants such as `one` and `half` are arguments, and flags are 0 or 1.
+"""Formulas for one mech, shot or pair, shared by dense torch code and numba loops. Dense code passes tensors, and loops
+pass float32 scalars. So these functions have no branches and no numeric literals: numba would make a literal a float64.
+Constants such as `one` and `half` are arguments, and flags are 0 or 1.
 """
 
 from typing import Any
@@ -45,7 +44,7 @@ def unsteadiness(
     walking_share: Number,
     suppressed_share: Number,
 ) -> Number:
-    """Return the lost share of stability regeneration."""
+    """Return the share of stability regeneration that a mech loses by destroyed legs, walking or suppression."""
     return legged_share * legged + walking_share * walks + suppressed_share * suppressed
 
 
@@ -70,7 +69,8 @@ def climb_rate(vel_z: Number, lift: Number, gravity: Number, dt_s: Number) -> Nu
 
 
 def homed(vel: Number, wanted: Number, keep: Number, turn: Number) -> Number:
-    """Return one axis of a homing shot's velocity: `keep` of its old value plus `turn` of the wanted one."""
+    """Return one component of a homing shot's velocity, which is `keep` times the old one plus `turn` times the wanted
+    one."""
     return keep * vel + turn * wanted
 
 
@@ -80,7 +80,8 @@ def drop(flight_s: Number, half_gravity: Number) -> Number:
 
 
 def beam_height(middle: Number, luck: Number, half_height: Number, spread: Number, one: Number) -> Number:
-    """Return the z at which a beam hits a hull: `middle` ± `spread` half heights, for a sample `luck` in 0..1."""
+    """Return the height z at which a beam hits a hull, `middle` ± `spread` half heights, for a sample `luck` in
+    0..1."""
     return middle + (luck + luck - one) * spread * half_height
 
 

@@ -1,4 +1,4 @@
-"""Heat and damage that weapons do not cause: emitters and ground materials."""
+"""Heat and damage that emitters and ground materials cause, not weapons."""
 
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material

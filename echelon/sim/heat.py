@@ -24,7 +24,7 @@ def is_venting(state: State, orders: Orders, sim_model: SimModel) -> Tensor:
 
 
 def bounded(heat: Tensor, sim_model: SimModel) -> Tensor:
-    """Clamp heat to 0 .. `heat_ceiling` times the capacity of the hull."""
+    """Clamp heat to the range from 0 to `heat_ceiling` times the capacity of the hull."""
     ceiling = sim_model.roster.heat_cap * sim_model.rules.heat_ceiling
     return heat.clamp_min(0.0).minimum(ceiling)
 

@@ -20,7 +20,8 @@ def move(state: State, orders: Orders, priority: Tensor, sim_model: SimModel) ->
     Args:
         state: the state before the movement.
         orders: orders of all mechs.
-        priority: `[B, N]` float32, sampled every substep. If two hulls would overlap, the lower priority stays.
+        priority: random priorities of this substep, `[B, N]` float32; if two hulls would overlap, the mech with the
+            lower priority stays.
         sim_model: constants of the battle.
     """
     state = steer(state, orders, sim_model)
@@ -65,9 +66,9 @@ def move_axis(
 ) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
-    The candidate position is level. If terrain blocks it, the candidate is `step_up_vox` higher; if that is blocked
-    too, the old position. A mech stays if its candidate box overlaps the old box of another mech, or the candidate box
-    of a mech with higher priority, even if that mech stays too.
+    The first candidate position has no step up. If terrain blocks it, the next candidate is `step_up_vox` higher; if
+    terrain blocks that too, the mech keeps its old position. A mech stays if its candidate box overlaps the old box of
+    another mech, or the candidate box of a mech with higher priority, even if that mech stays too.
     """
     roster, alive, solid = sim_model.roster, state.mechs.alive, state.terrain.solid
     flat, stopped = within_map(axis, pos, vel, sim_model)
@@ -91,7 +92,8 @@ def move_axis(
 
 
 def within_map(axis: int, pos: Tensor, vel: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Return positions after one substep along `axis`, clamped to the map, and a `[B, N]` bool mask of clamped ones."""
+    """Return positions after one substep along `axis`, clamped to the map, and a `[B, N]` bool mask of the mechs whose
+    position was clamped."""
     world, half = sim_model.config.world, sim_model.roster.half_size[:, axis]
     size = (world.size_x, world.size_y, world.size_z)[axis]
     moved = pos[..., axis] + vel[..., axis] * sim_model.rules.dt_s
@@ -108,10 +110,10 @@ def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
     priority. If priorities are equal, the lower index moves. Touching boxes do not overlap.
 
     Args:
-        old, chosen: `[B, N, 3]` float32 vox, current and candidate centres of the hulls.
-        priority: `[B, N]` float32.
-        alive: `[B, N]` bool.
-        half_size: `[N, 3]` float32 vox.
+        old, chosen: current and candidate centres of the hulls, `[B, N, 3]` float32 vox.
+        priority: priorities of the mechs, `[B, N]` float32.
+        alive: living mechs, `[B, N]` bool.
+        half_size: half sizes of the hulls, `[N, 3]` float32 vox.
     """
     index = torch.arange(old.shape[1], device=old.device)
     is_higher, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
@@ -124,7 +126,7 @@ def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor, half_a: Tensor | None = None) -> Tensor:
     """Return `[B, N, N]` bool: the box of mech i at `pos_a` overlaps the box of mech j at `pos_b`.
 
-    Positions are `[B, N, 3]` vox. `half_a` is half the size of the boxes at `pos_a`; `half_size` by default.
+    Positions are `[B, N, 3]` vox. `half_a` is half the size of the boxes at `pos_a`, by default `half_size`.
     """
     limits = axes((half_size if half_a is None else half_a)[:, None] + half_size)
     gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]

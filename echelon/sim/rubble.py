@@ -83,10 +83,10 @@ def clear_leaves(
     """Remove foliage (voxels that are opaque and not solid) along the paths of shots from `opaque`, in place.
 
     Args:
-        opaque, solid: `[B, Y, X]` int32, bit z set where a voxel is opaque, or solid.
-        muzzle: `[B, S]` int64 x, y, z of the voxel at the start of each shot.
-        start, end: `[B, S, 3]` float32 vox, ends of the path of each shot.
-        flew: `[B, S]` bool, the shots that fly.
+        opaque, solid: bit columns of the opaque voxels and of the solid voxels, `[B, Y, X]` int32.
+        muzzle: x, y, z of the voxel at the start of each shot, `[B, S]` int64 each.
+        start, end: ends of the path of each shot, `[B, S, 3]` float32 vox.
+        flew: the shots that fly, `[B, S]` bool.
         slots_by_plane: entry k - 1 lists the shots that may cross k grid planes of an axis, `[K]` int64.
     """
     clear_voxels(opaque, solid, muzzle, flew)
@@ -112,9 +112,9 @@ def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tenso
     """For each row, sum the weights of all counted rows with the same voxel.
 
     Args:
-        voxel: `[B, S]` int32, linear voxel index of each row.
-        counts: `[B, S]` bool, the rows to count.
-        weight: `[S]` float32.
+        voxel: linear voxel index of each row, `[B, S]` int32.
+        counts: the rows to count, `[B, S]` bool.
+        weight: weights of the rows, `[S]` float32.
 
     Returns:
         `[B, S]` float32 sums, and `[B, S]` bool, true for the first counted row of each voxel.
@@ -129,13 +129,14 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, sim_model: SimModel
     """Turn a destroyed mech into rubble one voxel high, which any hull can step onto.
 
     Rubble fills air or dirt on top of the highest solid voxel under the mech's box. It never fills a voxel of another
-    wreck or of a living mech, or one on top of a wreck. At most one wreck per battle and substep is laid, by highest
-    priority; other wrecks follow in later substeps.
+    wreck or of a living mech, or one on top of a wreck. At most one mech per battle and substep becomes a wreck, by
+    highest priority; the others follow in later substeps.
 
     Args:
         state: the current state; its terrain is changed in place.
-        luck: `[B, N]` uniform samples in [0, 1). Below `wreck_chance` the wreck is solid, otherwise it burns.
-        priority: `[B, N]` as in `movement.move`.
+        luck: uniform samples in [0, 1), `[B, N]`; if the sample is below `wreck_chance`, the wreck is solid, otherwise
+            it burns.
+        priority: as in `movement.move`, `[B, N]`.
         sim_model: constants of the battle.
     """
     if not sim_model.config.features.destruction:
@@ -163,8 +164,8 @@ def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
     This is the bit above the highest solid voxel, among the voxels below the hull.
 
     Args:
-        solid: `[B, R]` int32 bit columns.
-        tall: `[B, 1]` int32, bits that the hull occupies in a column.
+        solid: bit columns of solid voxels, `[B, R]` int32.
+        tall: bits that the hull occupies in a column, `[B, 1]` int32.
     """
     below = solid & (tall & -tall) - 1
     for shift in (1, 2, 4, 8, 16):
@@ -196,7 +197,7 @@ def box_of(who: Tensor, boxes: HullBoxes, sim_model: SimModel) -> tuple[Tensor, 
     """Return the fields of `HullBoxes` for one mech per battle, clamped to the map.
 
     Args:
-        who: `[B, 1]` int64, index of the mech.
+        who: index of the mech, `[B, 1]` int64.
         boxes: boxes of all mechs.
         sim_model: constants of the battle.
 
@@ -222,7 +223,7 @@ def occupied_bits(x: Tensor, y: Tensor, state: State, sim_model: SimModel) -> Te
 
 
 def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor:
-    """Return the bits that mechs in `alive`, `[B, N]` bool, occupy at cells `x`, `y` `[B, R]`: `[B, R]` int32."""
+    """Return the bits `[B, R]` int32 that mechs in `alive`, `[B, N]` bool, occupy at cells `x`, `y` `[B, R]`."""
     low_x, low_y, high_x, high_y = boxes.x[..., :1], boxes.y[..., :1], boxes.x[..., -1:], boxes.y[..., -1:]
     overlaps = (
         alive[..., None]

@@ -97,11 +97,11 @@ def first_hit(
     """Return the fraction of each segment at which it enters its first blocking voxel.
 
     Args:
-        columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
-        start, end: `[B, ..., 3]` float32 vox, which broadcast.
+        columns: bit columns of the voxels that block, `[B, Y, X]` int32.
+        start, end: ends of the segments, `[B, ..., 3]` float32 vox; the two broadcast.
         reach_vox: maximum extent along any axis; a longer segment is cut off there.
-        past_end: whether the cell of `end` may block too. The cell of `start` never blocks.
-        mask: `[B, ...]` bool, segments to compute; all by default.
+        past_end: whether the cell of `end` may block too; the cell of `start` never blocks.
+        mask: segments to compute, `[B, ...]` bool; all by default.
 
     Returns:
         `[B, ...]` float32 in 0..1; infinity if nothing blocks, and for segments not in `mask`.

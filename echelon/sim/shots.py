@@ -24,7 +24,7 @@ SKIN_VOX = 1e-3
 
 @dataclass(frozen=True)
 class Volley:
-    """Shots launched by the R carriers of one weapon."""
+    """Shots launched by the R mechs that carry one weapon."""
 
     fires: Tensor
     """[B, R] bool: the carrier launches a shot."""
@@ -94,7 +94,8 @@ def slug_drop(distance: Tensor, speed: float | Tensor, sim_model: SimModel) -> T
 
 
 def guide(state: State, sim_model: SimModel) -> Tensor:
-    """Return the velocities of this substep, `[B, S, 3]` vox/s. Homing shots turn to living targets; ballistic fall."""
+    """Return the velocities of this substep, `[B, S, 3]` vox/s. Homing shots turn towards living targets, and ballistic
+    shots fall."""
     shots, mechs, roster, rules = state.shots, state.mechs, sim_model.roster, sim_model.rules
     target = shots.target.clamp_min(0)
     tracks = roster.homing & (shots.target != NO_MECH) & mechs.alive.gather(1, target)
@@ -159,7 +160,7 @@ def strike(state: State, impacts: Impacts, paint_factors: Tensor, sim_model: Sim
     Args:
         state: the state before the impacts.
         impacts: flights of the substep.
-        paint_factors: `damage.paint_factor` of the substep.
+        paint_factors: the result of `damage.paint_factor` for the substep.
         sim_model: constants of the battle.
     """
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
@@ -192,9 +193,9 @@ def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> 
     The result is the smaller root t of |start + t (end - start) - center| = radius, or 0 for a start inside the sphere.
 
     Args:
-        start, end: `[B, S, 3]` float32 vox, ends of the segments.
-        center: `[B, N, 3]` float32 vox, centres of the spheres.
-        radius: `[N]` float32 vox.
+        start, end: ends of the segments, `[B, S, 3]` float32 vox.
+        center: centres of the spheres, `[B, N, 3]` float32 vox.
+        radius: radii of the spheres, `[N]` float32 vox.
 
     Returns:
         `[B, S, N]` float32, fraction t of the segment in 0..1, infinity for a miss.

@@ -26,7 +26,8 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
 
 
 def smoke_between(state: State, pairs: Pairs, mask: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, P]` bool: smoke lies between two mechs. False for pairs that are not in `mask`, `[B, P]` bool."""
+    """`[B, P]` bool: smoke lies between two mechs. The result is False for pairs that are not in `mask`, `[B, P]`
+    bool."""
     clouds, radius = state.clouds, sim_model.catalog.cloud_vox
     if not sim_model.config.features.smoke:
         return torch.zeros_like(mask)
@@ -39,12 +40,12 @@ def crosses_smoke(
     """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
 
     Args:
-        pos: `[B, N, 3]` float32 vox, positions of the mechs.
-        clouds: `[B, C, 3]` float32 vox, centres of the clouds.
-        hangs: `[B, C]` bool, active clouds.
-        first, second: `[P]` int64, the two mechs of each pair.
+        pos: positions of the mechs, `[B, N, 3]` float32 vox.
+        clouds: centres of the clouds, `[B, C, 3]` float32 vox.
+        hangs: active clouds, `[B, C]` bool.
+        first, second: the two mechs of each pair, `[P]` int64.
         radius: radius of every cloud, vox.
-        mask: `[B, P]` bool, pairs to compute; the result is false for the others.
+        mask: pairs to compute, `[B, P]` bool; the result is false for the others.
     """
     separation_sq = length_sq(pos[:, second] - pos[:, first])[..., None]  # [B, P, 1]
     to_cloud = length_sq(clouds[:, None] - pos[:, :, None])  # [B, N, C]

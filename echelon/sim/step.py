@@ -59,7 +59,8 @@ class Log:
 
 
 def materialized(state: State) -> State:
-    """Return the state unchanged. In compiled code, materialize mechs and shots, so they are computed only once."""
+    """Return the state unchanged. In compiled code, mechs and shots become buffers in memory, so that they are computed
+    only once."""
     if not torch.compiler.is_compiling():
         return state
     return state.replace(mechs=state.mechs.apply(materialize), shots=state.shots.apply(materialize))

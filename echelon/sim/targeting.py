@@ -43,17 +43,18 @@ def take_aim(state: State) -> Aim:
 
 
 def of_own_pack(by_pack: Tensor, sim_model: SimModel) -> Tensor:
-    """Select for each row's mech the values of its own pack: `[B, N, P]` by mech and pack to `[B, N, N]`."""
+    """Select for each row's mech the values of its own pack, from `[B, N, P]` by mech and pack, to `[B, N, N]`."""
     return by_pack[..., sim_model.roster.pack].transpose(1, 2)
 
 
 def painted_by_pack(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` bool: the pack of the row's mech has painted the column's mech."""
+    """`[B, N, N]` bool: the pack of the row's mech has painted (marked) the column's mech."""
     return of_own_pack(state.mechs.paint, sim_model) > 0
 
 
 def shown_by_paint(state: State, quality: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` bool: the row's pack has painted the column, and the row's sensor `quality [B, N]` permits a lock."""
+    """`[B, N, N]` bool: the pack of the row's mech has painted (marked) the column's mech, and the row's sensor
+    `quality [B, N]` permits a lock."""
     return painted_by_pack(state, sim_model) & (quality >= sim_model.catalog.lock_quality)[..., None]
 
 
@@ -67,10 +68,10 @@ def designate(
 
     Args:
         aim: distances and bearings of all pairs.
-        line: `[B, N, N]` bool, the row's mech has a clear line to the column's mech.
-        lock: `[B, N, N]` bool, missiles of the row's mech can lock on the column's mech.
-        focus: `[B, N]` int64, each mech's focus target or `NO_MECH`.
-        alive: `[B, N]` bool.
+        line: the row's mech has a clear line to the column's mech, `[B, N, N]` bool.
+        lock: missiles of the row's mech can lock on the column's mech, `[B, N, N]` bool.
+        focus: each mech's focus target or `NO_MECH`, `[B, N]` int64.
+        alive: living mechs, `[B, N]` bool.
         guns: range, arcs and requirements of the weapons.
 
     Returns:
@@ -89,9 +90,9 @@ def focus_or_nearest(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> t
     """Select the focus target if it is a candidate, else the nearest candidate. Ties go to the lowest index.
 
     Args:
-        candidate: `[..., N]` bool, possible targets.
-        distance: `[..., N]` vox.
-        is_focus: `[..., N]` bool, true for at most one target.
+        candidate: possible targets, `[..., N]` bool.
+        distance: distances to all mechs, `[..., N]` vox.
+        is_focus: the focus target, true for at most one mech, `[..., N]` bool.
 
     Returns:
         `[...]` bool, true with a target, and `[...]` int64, index of the target, 0 without one.

@@ -18,9 +18,9 @@ def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Gather the values of a per-map field at ground cells.
 
     Args:
-        field: `[M, Y, X, ...]`, one entry per map.
-        map_id: `[B]` int64, the map of each battle.
-        x, y: `[B, ...]` integer cells; cells outside the map are clamped to it.
+        field: values of the field on each map, `[M, Y, X, ...]`.
+        map_id: the map of each battle, `[B]` int64.
+        x, y: integer cells, `[B, ...]`; cells outside the map are clamped to it.
 
     Returns:
         `[B, ...]` values.
@@ -148,10 +148,10 @@ def hits_terrain(columns: Tensor, pos: Tensor, half_size: Tensor, mask: Tensor) 
     """`[B, N]` bool: the box of a hull overlaps a solid voxel.
 
     Args:
-        columns: `[B, Y, X]` int32, bit z set where a voxel is solid.
-        pos: `[B, N, 3]` float32 vox, centres of the hulls.
-        half_size: `[N, 3]` float32 vox.
-        mask: `[B, N]` bool, hulls to compute; the result is false for the others.
+        columns: bit columns of the solid voxels, `[B, Y, X]` int32.
+        pos: centres of the hulls, `[B, N, 3]` float32 vox.
+        half_size: half sizes of the hulls, `[N, 3]` float32 vox.
+        mask: hulls to compute, `[B, N]` bool; the result is false for the others.
     """
     x, y, _ = hull_cells(pos, half_size)
     return mask & ((columns_at(columns, x, y) & height_bits(pos, half_size)[..., None]) != 0).any(-1)

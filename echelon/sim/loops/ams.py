@@ -27,7 +27,7 @@ def nearest_threat(mech: Mech, hull: Hull, shots: Shots, slots: Slots, hulls: Hu
 
 @device_function
 def intercept(records: Records, slots: Slots, hulls: Hulls, weapons: Weapons, rules: Rules) -> None:
-    """Loop form of `ams.intercept`."""
+    """Numba version of `ams.intercept`."""
     mechs, tally, shots = records.mechs, records.tally, records.shots
     key = stream_key(records.battles[0], rules.ams_stream)
     for n in range(mechs.shape[0]):

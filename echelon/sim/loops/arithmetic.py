@@ -26,13 +26,13 @@ def on_grid(value: Any) -> Any:
 
 @device_function
 def length_2(x: Any, y: Any) -> Any:
-    """Loop form of `geometry.length`, for a vector on the ground plane."""
+    """Numba version of `geometry.length`, for a vector on the ground plane."""
     return math.sqrt(x * x + y * y)
 
 
 @device_function
 def length_3(x: Any, y: Any, z: Any) -> Any:
-    """Loop form of `geometry.length`."""
+    """Numba version of `geometry.length`."""
     return math.sqrt(x * x + y * y + z * z)
 
 
@@ -45,21 +45,21 @@ def distance_sq(one: Any, other: Any) -> Any:
 
 @device_function
 def unit_2(x: Any, y: Any) -> Any:
-    """Loop form of `geometry.unit`, for a vector on the ground plane."""
+    """Numba version of `geometry.unit`, for a vector on the ground plane."""
     length = max(length_2(x, y), SMALL)
     return x / length, y / length
 
 
 @device_function
 def unit_3(x: Any, y: Any, z: Any) -> Any:
-    """Loop form of `geometry.unit`."""
+    """Numba version of `geometry.unit`."""
     length = max(length_3(x, y, z), SMALL)
     return x / length, y / length, z / length
 
 
 @device_function
 def wrap_angle(angle_rad: Any) -> Any:
-    """Loop form of `geometry.wrap_angle`."""
+    """Numba version of `geometry.wrap_angle`."""
     return angle_rad - TWO_PI * np.float32(np.rint(angle_rad / TWO_PI))
 
 
@@ -72,7 +72,7 @@ def stream_key(battle: BattleRow, stream: int) -> Any:
 
 @device_function
 def uniform(key: Any, index: int) -> Any:
-    """Loop form of `noise.uniform`: sample `index` of a stream, in [0, 1)."""
+    """Numba version of `noise.uniform`: sample `index` of a stream, in [0, 1)."""
     return np.float32(mix(key + mix(index + PER_INDEX)) >> 8) * PER_BIT
 
 
@@ -84,7 +84,8 @@ def clamped(at: Any, top: Any) -> Any:
 
 @device_function
 def cell_span(at: Any, half: Any, top: Any) -> Any:
-    """Return the first and last cell that a hull of half size `half` spans along an axis, clamped to 0 .. `top`."""
+    """Return the first and last cell that a hull of half size `half` spans along an axis, clamped to the range from 0
+    to `top`."""
     return clamped(int(np.floor(at - half)), top), clamped(int(np.ceil(at + half)) - 1, top)
 
 

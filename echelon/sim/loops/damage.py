@@ -28,7 +28,7 @@ def clear_dealt(mechs: Mechs, pairs: Pairs, rules: Rules, lane: Lane) -> None:
 
 @device_function
 def paint_factor(shooter: int, target: int, paint: Paint, hulls: Hulls, rules: Rules) -> Any:
-    """Loop form of `damage.paint_factor`, for one pair."""
+    """Numba version of `damage.paint_factor`, for one pair."""
     marker = paint[target, hulls[shooter].pack].marker
     return ONE + rules.paint_bonus if marker >= 0 and marker != shooter else ONE
 
@@ -70,7 +70,7 @@ def direct_hit_damage(
     gun: Weapon,
     rules: Rules,
 ) -> None:
-    """Loop form of `damage.direct_hit_damage`, for one direct hit.
+    """Numba version of `damage.direct_hit_damage`, for one direct hit.
 
     Args:
         shot: an `IMPACT` or a `PULL`: the shooter, the target and the weapon.
@@ -108,7 +108,7 @@ def splash(
     gun: Weapon,
     rules: Rules,
 ) -> None:
-    """Loop form of `damage.splash`, for one explosion at (x, y) and one mech."""
+    """Numba version of `damage.splash`, for one explosion at (x, y) and one mech."""
     shooter, mech, damage = impact.shooter, hit_target(target, mechs, pairs, rules), gun.splash_damage
     to_x, to_y = unit_2(x - mech.pos[0], y - mech.pos[1])
     pairs[target, shooter].splash += on_grid(damage)
@@ -149,7 +149,7 @@ def count_dealt(target: int, share: Any, mechs: Mechs, tally: Tally, pairs: Pair
 
 @device_function
 def struck(mech: Mech, incoming: Any, removed: Any, to_legs: Any, hull: Hull, rules: Rules) -> None:
-    """Loop form of `damage.struck`, for one mech."""
+    """Numba version of `damage.struck`, for one mech."""
     if mech.hp > ZERO and incoming > ZERO:
         mech.under_fire = rules.alarm_substeps
         from_x = np.float32(mech.from_x) + np.float32(mech.splash_x)
@@ -177,7 +177,7 @@ def argmax_positive(values: Any, count: int) -> Any:
 def credit_kill(
     target: int, mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules
 ) -> None:
-    """Loop form of `damage.credited_kills`, for one mech that died."""
+    """Numba version of `damage.credited_kills`, for one mech that died."""
     highest, killer = ZERO, -1
     for shooter in range(mechs.shape[0]):
         if pairs[target, shooter].dealt > highest:
@@ -199,7 +199,7 @@ def credit_kill(
 
 @device_function
 def apply(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
-    """Loop form of `damage.apply`."""
+    """Numba version of `damage.apply`."""
     any_hit = False
     for target in range(mechs.shape[0]):
         mech, hull = mechs[target], hulls[target]
@@ -225,7 +225,7 @@ def apply(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, 
 
 @device_function
 def credit_paint(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
-    """Loop form of `damage.credit_paint`."""
+    """Numba version of `damage.credit_paint`."""
     any_mark = False
     for target in range(mechs.shape[0]):
         for pack in range(paint.shape[1]):

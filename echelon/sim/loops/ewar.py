@@ -23,7 +23,8 @@ sensor_quality = device_function(formulas.sensor_quality)
 
 @device_function
 def find_emitters(scratch: Scratch, hulls: Hulls) -> None:
-    """List the mechs that emit, for `jamming`. All lanes run this loop and write the same values."""
+    """List the mechs that run ECM or ECCM, for `jamming`. All lanes (GPU threads) run this loop and write the same
+    values."""
     mechs, orders, count = scratch.records.mechs, scratch.orders, 0
     for n in range(mechs.shape[0]):
         # The GPU threads (lanes) of a battle are not synchronized here, so each of them must write the same values.
@@ -35,7 +36,8 @@ def find_emitters(scratch: Scratch, hulls: Hulls) -> None:
 
 @device_function
 def jamming(n: int, scratch: Scratch, hulls: Hulls, rules: Rules) -> Any:
-    """Return the sensor quality of one mech and the jamming strength at its position; the loop form of `ewar.sense`."""
+    """Numba version of `ewar.sense`, for one mech: return its sensor quality and the jamming strength at its
+    position."""
     mechs, orders = scratch.records.mechs, scratch.orders
     mech = mechs[n]
     blind = mech.hp <= ZERO or is_shut_down(mech, hulls[n])

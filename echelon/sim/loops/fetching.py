@@ -1,8 +1,8 @@
 """Prefetching of memory into a CPU's caches before loops read it.
 
 The terrain and the observations of most battles are not in the cache. Lines are prefetched a few at a time, because a
-processor stalls if too many prefetches are pending. Prefetching changes no results. A GPU does not need it, because it
-hides latency by switching warps.
+processor stalls if too many prefetches are pending. Prefetching changes no results. A GPU needs no prefetching, because
+it hides latency by switching warps.
 """
 
 from typing import Any

@@ -16,7 +16,7 @@ beam_height = device_function(formulas.beam_height)
 
 @device_function
 def pull(mechs: Mechs, pulls: Pulls, weapons: Weapons) -> Any:
-    """Loop form of `firing.pull`. Fills `pulls`, sorted by weapon and shooter; returns how many weapons fire."""
+    """Numba version of `firing.pull`. Fills `pulls`, sorted by weapon and shooter; returns how many weapons fire."""
     any_fires, count = False, 0
     for n in range(mechs.shape[0]):
         any_fires = any_fires or mechs[n].fires
@@ -36,7 +36,7 @@ def pull(mechs: Mechs, pulls: Pulls, weapons: Weapons) -> Any:
 def beam(
     one: Pull, key: Any, mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, gun: Weapon, rules: Rules
 ) -> None:
-    """Loop form of `firing.beam_hits`, for one beam; `key` is the `stream_key` of beam heights."""
+    """Numba version of `firing.beam_hits`, for one beam; `key` is the `stream_key` of beam heights."""
     mech, target = mechs[one.shooter], mechs[one.target]
     luck, half_height = uniform(key, one.shooter), hulls[one.target].half_size[2]
     height = beam_height(target.pos[2], luck, half_height, rules.beam_spread, ONE)
@@ -47,7 +47,7 @@ def beam(
 
 @device_function
 def mark(one: Pull, paint: Paint, hulls: Hulls, rules: Rules) -> None:
-    """Loop form of `firing.paint`, for one beam. Only the first beam of each pack and weapon counts."""
+    """Numba version of `firing.paint`, for one beam. Only the first beam of each pack and weapon counts."""
     paint_mark = paint[one.target, hulls[one.shooter].pack]
     if paint_mark.weapon != one.weapon:
         paint_mark.weapon = one.weapon
@@ -57,7 +57,7 @@ def mark(one: Pull, paint: Paint, hulls: Hulls, rules: Rules) -> None:
 
 @device_function
 def charge(pulls: Pulls, count: int, mechs: Mechs, tally: Tally, hulls: Hulls, weapons: Weapons, rules: Rules) -> None:
-    """Loop form of `firing.charge`."""
+    """Numba version of `firing.charge`."""
     for n in range(mechs.shape[0]):
         mechs[n].spent_heat = ZERO
     for k in range(count):
@@ -73,7 +73,7 @@ def charge(pulls: Pulls, count: int, mechs: Mechs, tally: Tally, hulls: Hulls, w
 
 @device_function
 def fire(scratch: Scratch, tables: Tables) -> Any:
-    """Loop form of `firing.fire`, for all weapons in `aims`. Returns how many weapons fired."""
+    """Numba version of `firing.fire`, for all weapons in `aims`. Returns how many weapons fired."""
     records, pairs, pulls = scratch.records, scratch.pairs, scratch.pulls
     mechs, tally, paint, shots = records.mechs, records.tally, records.paint, records.shots
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]

@@ -10,7 +10,7 @@ unsteadiness = device_function(formulas.unsteadiness)
 
 @device_function
 def update_footing(mech: Mech, tally: TallyRow, rules: Rules) -> None:
-    """Loop form of `footing.update_footing`, for one mech."""
+    """Numba version of `footing.update_footing`, for one mech."""
     legged = ONE if mech.leg_hp <= ZERO else ZERO
     cap = rules.stability_cap * (rules.legged_stability if mech.leg_hp <= ZERO else ONE)
     alive, was_down = mech.hp > ZERO, mech.fallen > 0

@@ -12,7 +12,7 @@ emission_heat_per_s = device_function(formulas.emission_heat_per_s)
 
 @device_function
 def apply_hazards(mech: Mech, hull: Hull, order: Order, rules: Rules) -> None:
-    """Loop form of `hazards.apply_hazards`, for one mech."""
+    """Numba version of `hazards.apply_hazards`, for one mech."""
     lava = ONE if mech.stands_on == rules.lava else ZERO
     debris = ONE if mech.stands_on == rules.debris_field else ZERO
     water = ONE if mech.stands_on == rules.water else ZERO

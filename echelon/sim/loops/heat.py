@@ -12,25 +12,25 @@ sink_per_s = device_function(formulas.sink_per_s)
 
 @device_function
 def is_shut_down(mech: Mech, hull: Hull) -> Any:
-    """Loop form of `heat.is_shut_down`, for one mech."""
+    """Numba version of `heat.is_shut_down`, for one mech."""
     return mech.heat > hull.heat_cap
 
 
 @device_function
 def is_running(mech: Mech, hull: Hull) -> Any:
-    """Loop form of `heat.is_running`, for one mech."""
+    """Numba version of `heat.is_running`, for one mech."""
     return mech.hp > ZERO and mech.heat <= hull.heat_cap and mech.fallen == 0
 
 
 @device_function
 def bounded(heat: Any, hull: Hull, rules: Rules) -> Any:
-    """Loop form of `heat.bounded`, for one mech."""
+    """Numba version of `heat.bounded`, for one mech."""
     return min(positive(heat), hull.heat_cap * rules.heat_ceiling)
 
 
 @device_function
 def dissipate_heat(mech: Mech, hull: Hull, tally: TallyRow, order: Order, rules: Rules) -> None:
-    """Loop form of `heat.is_venting` and `heat.dissipate_heat`, for one mech."""
+    """Numba version of `heat.is_venting` and `heat.dissipate_heat`, for one mech."""
     mech.vents = order.vent and is_running(mech, hull)
     venting = ONE if mech.vents else ZERO
     loss_per_s = sink_per_s(hull.heat_sink_per_s, venting, rules.vent_factor, ONE)

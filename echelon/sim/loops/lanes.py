@@ -38,7 +38,7 @@ def stride(lane: Lane) -> Any:
 
 @device_function
 def is_first(lane: Lane) -> Any:
-    """Return True for the lane that does the work which only one lane may do."""
+    """Return True on the single lane that does the work which must not be done by several lanes."""
     return True if lane is None else lane == 0
 
 

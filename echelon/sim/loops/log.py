@@ -20,7 +20,8 @@ from echelon.state import State
 
 
 class LogArrays(NamedTuple):
-    """Buffers for K substeps of B battles, empty without an observer. Substep k of battle b is row `k * B + b`."""
+    """Buffers for the events of K substeps of B battles; they are empty without an observer. Substep k of battle b is
+    row `k * B + b`."""
 
     states: Any
     """`packing.Parts` of the states after the substeps."""
@@ -37,7 +38,7 @@ class LogArrays(NamedTuple):
 
 
 def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
-    """Allocate `rows` rows for battles with the fields `before`."""
+    """Allocate log buffers of `rows` rows, for battles with the state fields `before`."""
     count, slots = before[1][0].shape[1], before[4][0].shape[1]
     return LogArrays(
         tuple(tuple(np.empty((rows, *values.shape[1:]), values.dtype) for values in fields) for fields in before),

@@ -23,7 +23,7 @@ out_of_frame = device_function(geometry.out_of_frame)
 
 
 class Boxes(NamedTuple):
-    """Scratch memory for the neighbour search, `[R]` each: N mechs, padded to whole SIMD vectors."""
+    """Scratch memory for the neighbour search, `[R]` each, where R is N (mechs) rounded up to whole SIMD vectors."""
 
     x: Any
     """Position of each mech."""
@@ -73,7 +73,7 @@ def turn(mechs: Mechs, boxes: Boxes, orders: Orders, hulls: Hulls, rules: Rules,
 
 @device_function
 def steer(mech: Mech, hull: Hull, order: Order, wades: Any, rules: Rules) -> None:
-    """Loop form of `movement.steer`, for one mech that has turned; `wades` is True if the mech stands in water."""
+    """Numba version of `movement.steer`, for one mech that has turned; `wades` is True if the mech stands in water."""
     runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
     thrust = order.thrust if runs else ZERO
     if mech.hp <= ZERO:
@@ -98,7 +98,7 @@ def steer(mech: Mech, hull: Hull, order: Order, wades: Any, rules: Rules) -> Non
 
 @device_function
 def top_cell(axis: int, rules: Rules) -> int:
-    """Return the last cell of an axis: of a bit column for z, of the map for x and y."""
+    """Return the last cell of an axis, which is the map's last cell for x and y, and the last of a bit column for z."""
     return 30 if axis == 2 else int(rules.size[axis] - 1)
 
 
@@ -173,7 +173,7 @@ def find_neighbours(mechs: Mechs, boxes: Boxes, hulls: Hulls, rules: Rules, lane
     """List the living mechs that each mech may collide with in this substep, by index.
 
     The speeds of two mechs bound how much closer they can come along an axis. Along z the lower mech can also step up
-    twice, in `move_axis` along x and along y. One more vox covers rounding.
+    twice, in `move_axis` along x and along y. One more voxel of distance covers rounding errors.
     """
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, half = mechs[n], hulls[n].half_size
@@ -225,7 +225,7 @@ def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
 
 @device_function
 def yields(n: int, mechs: Mechs, neighbours: Any, hulls: Hulls) -> Any:
-    """Loop form of `hits_hull`, for one mech."""
+    """Numba version of `hits_hull`, for one mech."""
     mech, half, hits = mechs[n], hulls[n].half_size, False
     for index in range(mech.neighbours):
         other = np.uint32(neighbours[n, index])
@@ -238,7 +238,7 @@ def yields(n: int, mechs: Mechs, neighbours: Any, hulls: Hulls) -> Any:
 
 @device_function
 def move_axis(axis: int, mechs: Mechs, neighbours: Any, hulls: Hulls, solid: Columns, rules: Rules, lane: Lane) -> None:
-    """Loop form of `movement.move_axis`, for all mechs of a battle."""
+    """Numba version of `movement.move_axis`, for all mechs of a battle."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].hp > ZERO:
             find_next_pos(axis, mechs[n], hulls[n], solid, rules)
@@ -263,7 +263,7 @@ def move_axis(axis: int, mechs: Mechs, neighbours: Any, hulls: Hulls, solid: Col
 def move(
     mechs: Mechs, tally: Tally, boxes: Boxes, orders: Orders, hulls: Hulls, ground: Ground, rules: Rules, lane: Lane
 ) -> None:
-    """Loop form of `movement.move` and `heat.count_shutdowns`."""
+    """Numba version of `movement.move` and `heat.count_shutdowns`."""
     turn(mechs, boxes, orders, hulls, rules, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         find_ground(mechs[n], hulls[n], ground, rules)

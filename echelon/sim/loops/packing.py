@@ -89,8 +89,8 @@ def empty_records(fields: Parts) -> Records:
 def copy_function(part: str, reads: bool) -> Callable[..., None]:
     """Return a loop `copy(b, fields, records, lane)` that copies the fields of battle b to records, or back.
 
-    numba accesses record fields by constant names only, so the generated source has a line for each field. An array in
-    a record may be longer than in a state.
+    In numba, only constant names can access record fields, so the generated source has a line for each field. An array
+    in a record may be longer than in a state.
     """
     rows = "range(first(lane), records.shape[0], stride(lane))"
     lines = ["def copy(b, fields, records, lane):", f" for row in {rows}:", "  record = records[row]"]

@@ -13,13 +13,13 @@ from echelon.sim.loops.terrain import height_bits, invalidate_ground, material_a
 
 @device_function
 def voxel_behind(point: Any, direction: Any, axis: int, rules: Rules) -> Any:
-    """Loop form of `rubble.voxel_behind`, for one axis."""
+    """Numba version of `rubble.voxel_behind`, for one axis."""
     return clamped(int(np.floor(point[axis] + rules.skin_vox * direction[axis])), rules.size[axis] - 1)
 
 
 @device_function
 def clear_foliage(impact: Impact, planes: int, ground: Ground, rules: Rules) -> None:
-    """Loop form of `rubble.clear_foliage`, for one shot."""
+    """Numba version of `rubble.clear_foliage`, for one shot."""
     x = voxel_behind(impact.start, impact.direction, 0, rules)
     y = voxel_behind(impact.start, impact.direction, 1, rules)
     z = voxel_behind(impact.start, impact.direction, 2, rules)
@@ -28,7 +28,8 @@ def clear_foliage(impact: Impact, planes: int, ground: Ground, rules: Rules) -> 
 
 @device_function
 def total_by_voxel(k: int, flew: int, x: int, y: int, z: int, impacts: Impacts, weapons: Weapons, rules: Rules) -> Any:
-    """Loop form of `rubble.total_by_voxel`, for the voxel that impact k hit. Returns -1 if an earlier impact hit it."""
+    """Numba version of `rubble.total_by_voxel`, for the voxel that impact k hit. Returns -1 if an earlier impact hit
+    the same voxel."""
     total = 0.0
     for other in range(flew):
         impact = impacts[other]
@@ -74,7 +75,7 @@ def damage_voxel(
 def damage_voxels(
     impacts: Impacts, flew: int, slots: Slots, weapons: Weapons, mechs: Mechs, ground: Ground, rules: Rules
 ) -> None:
-    """Loop form of `rubble.damage_voxels`."""
+    """Numba version of `rubble.damage_voxels`."""
     if rules.destroys:
         for k in range(flew):
             if rules.tears:
@@ -86,7 +87,7 @@ def damage_voxels(
 
 @device_function
 def living_bits(x: int, y: int, mechs: Mechs, hulls: Hulls) -> Any:
-    """Loop form of `rubble.living_bits`, for one column."""
+    """Numba version of `rubble.living_bits`, for one column."""
     bits = np.int32(0)
     for n in range(mechs.shape[0]):
         mech, half = mechs[n], hulls[n].half_size
@@ -102,7 +103,7 @@ def living_bits(x: int, y: int, mechs: Mechs, hulls: Hulls) -> Any:
 
 @device_function
 def resting_bits(solid: Columns, tall: Any) -> Any:
-    """Loop form of `rubble.resting_bits`, for one column."""
+    """Numba version of `rubble.resting_bits`, for one column."""
     below = solid & ((tall & -tall) - 1)
     for shift in (1, 2, 4, 8, 16):
         below = below | (below >> shift)
@@ -130,7 +131,7 @@ def lay_one(n: int, stays_solid: Any, mechs: Mechs, hulls: Hulls, ground: Ground
 
 @device_function
 def next_wreck(mechs: Mechs) -> Any:
-    """Loop form of `rubble.next_wreck`. Returns the index of the mech, -1 for none."""
+    """Numba version of `rubble.next_wreck`. Returns the index of the mech, -1 for none."""
     rank, best = -ONE, -1
     for n in range(mechs.shape[0]):
         if mechs[n].hp <= ZERO and not mechs[n].wrecked and mechs[n].priority > rank:
@@ -141,7 +142,7 @@ def next_wreck(mechs: Mechs) -> Any:
 
 @device_function
 def lay_wrecks(battle: BattleRow, mechs: Mechs, hulls: Hulls, ground: Ground, rules: Rules) -> None:
-    """Loop form of `rubble.lay_wrecks`."""
+    """Numba version of `rubble.lay_wrecks`."""
     mech = next_wreck(mechs)
     if mech >= 0 and rules.destroys:
         luck = uniform(stream_key(battle, rules.wreck_stream), mech)

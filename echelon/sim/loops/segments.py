@@ -13,7 +13,7 @@ TOP_Z = np.float32(30)
 
 @device_function
 def cell_at(at: Any, top: Any) -> Any:
-    """Return the cell of a coordinate as a float32, clamped to 0 .. `top`."""
+    """Return the cell of a coordinate as a float32, clamped to the range from 0 to `top`."""
     return min(max(np.floor(at), ZERO), top)
 
 
@@ -38,7 +38,7 @@ def segment_axis(at: Any, to: Any, top: Any) -> Any:
 
 @device_function
 def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
-    """Loop form of `segments.cross`. Returns the number of cells entered so far, and x, y, z of the cell entered.
+    """Numba version of `segments.cross`. Returns the number of cells entered so far, and x, y, z of the cell entered.
 
     Args:
         axis: 0, 1, 2 for x, y, z.
@@ -63,7 +63,7 @@ def first_on_axis(axis: int, columns: Columns, a: Any, b: Any, c: Any, planes: i
 
     Args:
         axis, a, b, c: as in `entered_cell`.
-        columns: `[Y, X]` bit columns.
+        columns: bit columns, `[Y, X]`.
         planes: maximum number of planes to check.
         past_end: whether the cell of the end may block too.
         best: fraction of the first hit on other axes, infinity for none.
@@ -95,7 +95,7 @@ def first_on_segment(
     past_end: bool,
     any_hit: bool,
 ) -> Any:
-    """Loop form of `segments.first_hit`, for one segment that crosses at most `planes` planes of an axis.
+    """Numba version of `segments.first_hit`, for one segment that crosses at most `planes` planes of an axis.
 
     With `any_hit`, the result is the fraction of any hit, not of the first.
     """
@@ -129,7 +129,7 @@ def clear_on_axis(axis: int, opaque: Columns, solid: Columns, a: Any, b: Any, c:
 def clear_on_segment(
     opaque: Columns, solid: Columns, x: int, y: int, z: int, start: Any, end: Any, planes: int
 ) -> None:
-    """Loop form of `rubble.clear_leaves`, for one shot: at the voxel (x, y, z), and along the path."""
+    """Numba version of `rubble.clear_leaves`, for one shot: at the voxel (x, y, z), and along the path."""
     top_x, top_y = np.float32(opaque.shape[1] - 1), np.float32(opaque.shape[0] - 1)
     clear_voxel(opaque, solid, x, y, z)
     a = segment_axis(start[0], end[0], top_x)
@@ -159,7 +159,8 @@ def line_scratch(longest_side: int) -> Line:
 
 @device_function
 def entered_column(count: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any) -> Any:
-    """Return the column and the bit of the cell that a segment enters by its crossing `count` of a horizontal axis.
+    """Return the column and the bit of the cell that a segment enters by its crossing number `count` of a horizontal
+    axis.
 
     For the last cell the bit is 31, which is never set.
 
@@ -181,12 +182,13 @@ def entered_column(count: Any, along: Any, across: Any, up: Any, stride: Any, ot
 def first_blocked_crossing(
     columns: Columns, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any, line: Line
 ) -> int:
-    """Return the first crossing of a horizontal axis that enters a blocking cell, 0 for none; the last never blocks.
+    """Return the first crossing of a horizontal axis that enters a blocking cell, 0 for none. The last cell never
+    blocks.
 
     A loop without branches, over whole vectors of eight, computes all cells. A second loop finds the first set bit.
 
     Args:
-        columns: `[Y * X]` bit columns.
+        columns: bit columns, `[Y * X]`.
         along, across, up, stride, other_stride, total: as in `entered_column`.
         line: scratch memory.
     """
@@ -219,10 +221,11 @@ def is_clear(n: int, other: int, columns: Columns, flat: Columns, by_mech: Any, 
 
     Args:
         n, other: indices of the two mechs.
-        columns: `[Y, X]` bit columns.
+        columns: bit columns, `[Y, X]`.
         flat: the same columns, `[Y * X]`.
-        by_mech: `MechArrays`.
-        blocked_at: `[N, N]` cache of the last blocking cell: 1 + cell along x, or -1 - cell along y. Any value is safe.
+        by_mech: positions and cells of all mechs, as `MechArrays`.
+        blocked_at: cache of the last blocking cell, `[N, N]`, as 1 + cell along x, or -1 - cell along y; any content
+            gives correct results.
         line: scratch memory.
     """
     cells, guess, row = by_mech.cells, int(blocked_at[n, other]), np.float32(columns.shape[1])

@@ -35,7 +35,7 @@ homed = device_function(formulas.homed)
 
 @device_function
 def guide(shot: Shot, gun: Weapon, mechs: Mechs, rules: Rules) -> None:
-    """Loop form of `shots.guide`, for one shot in flight."""
+    """Numba version of `shots.guide`, for one shot in flight."""
     if gun.is_homing and shot.target >= 0 and mechs[np.uint32(shot.target)].hp > ZERO:
         target = mechs[np.uint32(shot.target)]
         x, y, z = unit_3(target.pos[0] - shot.pos[0], target.pos[1] - shot.pos[1], target.pos[2] - shot.pos[2])
@@ -53,7 +53,7 @@ def guide(shot: Shot, gun: Weapon, mechs: Mechs, rules: Rules) -> None:
 
 @device_function
 def sphere_entry(start: Any, end_x: Any, end_y: Any, end_z: Any, center: Any, radius: Any) -> Any:
-    """Loop form of `shots.sphere_entry`, for one segment and one sphere."""
+    """Numba version of `shots.sphere_entry`, for one segment and one sphere."""
     way_x, way_y, way_z = end_x - start[0], end_y - start[1], end_z - start[2]
     x, y, z = start[0] - center[0], start[1] - center[1], start[2] - center[2]
     c = x * x + y * y + z * z - radius * radius
@@ -68,7 +68,7 @@ def sphere_entry(start: Any, end_x: Any, end_y: Any, end_z: Any, center: Any, ra
 
 @device_function
 def exit_at(start: Any, delta: Any, end: Any, size: int) -> Any:
-    """Loop form of `shots.map_exit`, for one axis."""
+    """Numba version of `shots.map_exit`, for one axis."""
     if end >= ZERO and end < np.float32(size):
         return INFINITY
     border = ZERO if end < ZERO else np.float32(size)
@@ -77,7 +77,7 @@ def exit_at(start: Any, delta: Any, end: Any, size: int) -> Any:
 
 @device_function
 def fly_one(shot: Shot, gun: Weapon, impact: Impact, mechs: Mechs, hulls: Hulls, solid: Columns, rules: Rules) -> None:
-    """Loop form of `shots.fly`, for one shot in flight. Fills the remaining fields of `impact`."""
+    """Numba version of `shots.fly`, for one shot in flight. Fills the remaining fields of `impact`."""
     guide(shot, gun, mechs, rules)
     delta_x, delta_y, delta_z = shot.vel[0] * rules.dt_s, shot.vel[1] * rules.dt_s, shot.vel[2] * rules.dt_s
     x, y, z = shot.pos[0] + delta_x, shot.pos[1] + delta_y, shot.pos[2] + delta_z
@@ -127,7 +127,7 @@ def fly(
     rules: Rules,
     lane: Lane,
 ) -> Any:
-    """Loop form of `shots.fly`. Returns the number of shots in flight, and fills an impact for each, by slot."""
+    """Numba version of `shots.fly`. Returns the number of shots in flight, and fills an impact for each, by slot."""
     flew = 0
     # All GPU threads (lanes) of a battle run this loop and write the same values.
     for slot in range(shots.shape[0]):
@@ -146,7 +146,7 @@ def fly(
 def burst(
     impact: Impact, mechs: Mechs, paint: Paint, pairs: Pairs, hulls: Hulls, gun: Weapon, solid: Columns, rules: Rules
 ) -> None:
-    """Loop form of `shots.burst`, for one impact of a shot that splashes."""
+    """Numba version of `shots.burst`, for one impact of a shot that splashes."""
     x = impact.point[0] - rules.skin_vox * impact.direction[0]
     y = impact.point[1] - rules.skin_vox * impact.direction[1]
     z = impact.point[2] - rules.skin_vox * impact.direction[2]
@@ -163,7 +163,7 @@ def burst(
 
 @device_function
 def strike(flew: int, scratch: Scratch, solid: Columns, tables: Tables) -> None:
-    """Loop form of `shots.strike`."""
+    """Numba version of `shots.strike`."""
     mechs, paint, pairs, hulls = scratch.records.mechs, scratch.records.paint, scratch.pairs, tables.hulls
     rules = tables.rules[0]
     for k in range(flew):
@@ -193,7 +193,7 @@ def free_slot(one: Pull, gun: Weapon, hulls: Hulls, shots: Shots) -> Any:
 
 @device_function
 def launch(one: Pull, gun: Weapon, mechs: Mechs, hulls: Hulls, shot: Shot, rules: Rules) -> None:
-    """Loop form of `firing.volley` and `shots.launch`, for one shot."""
+    """Numba version of `firing.volley` and `shots.launch`, for one shot."""
     mech, hull, target = mechs[one.shooter], hulls[one.shooter], mechs[one.target]
     shot.pos[0], shot.pos[1], shot.pos[2] = mech.pos[0], mech.pos[1], mech.pos[2]
     shot.ttl = gun.lifetime

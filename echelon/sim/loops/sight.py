@@ -21,7 +21,7 @@ def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
 
 @device_function
 def find_clouds(scratch: Scratch, rules: Rules) -> None:
-    """List the active clouds, for `is_smoky`. All lanes run this loop and write the same values."""
+    """List the active clouds, for `is_smoky`. All lanes (GPU threads) run this loop and write the same values."""
     clouds, battle, count = scratch.records.clouds, scratch.records.battles[0], 0
     if rules.smokes:
         for slot in range(clouds.shape[0]):
@@ -33,7 +33,7 @@ def find_clouds(scratch: Scratch, rules: Rules) -> None:
 
 @device_function
 def is_smoky(one: Any, two: Any, scratch: Scratch, rules: Rules) -> Any:
-    """Loop form of `crosses_smoke`, for one pair of mechs."""
+    """Numba version of `crosses_smoke`, for one pair of mechs."""
     separation_sq = distance_sq(two.pos, one.pos)
     for index in range(scratch.records.battles[0].num_active_clouds):
         cloud = scratch.records.clouds[np.uint32(scratch.active_clouds[index])]
@@ -45,7 +45,7 @@ def is_smoky(one: Any, two: Any, scratch: Scratch, rules: Rules) -> Any:
 
 @device_function
 def has_line(one: int, other: int, scratch: Scratch, opaque: Columns, rules: Rules) -> Any:
-    """Loop form of `sight.enemy_lines`, for one pair of living mechs. The result is cached in `lines`."""
+    """Numba version of `sight.enemy_lines`, for one pair of living mechs. The result is cached in `lines`."""
     mechs, lines = scratch.records.mechs, scratch.lines
     low, high = min(one, other), max(one, other)
     pair = low * mechs.shape[0] + high

@@ -6,7 +6,7 @@ from echelon.sim.loops.records import Clouds, Impacts, Rules
 
 @device_function
 def spawn_clouds(impacts: Impacts, flew: int, clouds: Clouds, rules: Rules) -> None:
-    """Loop form of `smoke.spawn_clouds`."""
+    """Numba version of `smoke.spawn_clouds`."""
     for k in range(flew):
         impact = impacts[k]
         if impact.ends and rules.smokes and rules.first_launching <= impact.slot < rules.last_launching:

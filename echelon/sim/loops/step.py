@@ -69,7 +69,8 @@ def resolve_impacts(flew: int, scratch: Scratch, ground: Ground, tables: Tables)
 
 @device_function
 def resolve_fire(scratch: Scratch, ground: Ground, tables: Tables) -> Any:
-    """Fire weapons, apply their hits, credit paint and lay a wreck. Returns the number of weapons that fired."""
+    """Fire weapons, apply their hits, credit painted (marked) targets, and turn a destroyed mech into a wreck. Returns
+    the number of weapons that fired."""
     records, pairs, hulls, rules = scratch.records, scratch.pairs, tables.hulls, tables.rules[0]
     mechs, tally, paint = records.mechs, records.tally, records.paint
     fired = fire(scratch, tables)
@@ -81,7 +82,7 @@ def resolve_fire(scratch: Scratch, ground: Ground, tables: Tables) -> Any:
 
 @device_function
 def decide(b: int, battles: int, scratch: Scratch, ground: Ground, tables: Tables, log: LogArrays, lane: Lane) -> None:
-    """Loop form of `step.decide`, for one battle, in place. The order of systems is that of `step.logged_substep`.
+    """Numba version of `step.decide`, for one battle, in place. The order of systems is that of `step.logged_substep`.
 
     Args:
         b: index of the battle.

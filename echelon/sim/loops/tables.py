@@ -71,7 +71,7 @@ def filled(kind: np.dtype, count: int, **columns: Any) -> Any:
 
 
 def rules_record(sim_model: SimModel) -> Any:
-    """Return the `RULES` record of a battle. Long, because it lists each number."""
+    """Return the `RULES` record of a battle. The function is long, because it lists every constant."""
     rules, catalog, roster, features = sim_model.rules, sim_model.catalog, sim_model.roster, sim_model.config.features
     size = sim_model.config.world.size_x, sim_model.config.world.size_y, sim_model.config.world.size_z
     burst_vox = max(spec.splash_vox for spec in roster.weapons)

@@ -16,7 +16,7 @@ from echelon.sim.loops.tables import Tables
 def has_lock(
     shooter: int, target: int, away: Any, scratch: Scratch, opaque: Columns, hulls: Hulls, rules: Rules
 ) -> Any:
-    """Loop form of `firing.locks`, for one pair, `away` vox apart."""
+    """Numba version of `firing.locks`, for one pair, `away` vox apart."""
     mechs, paint = scratch.records.mechs, scratch.records.paint
     mech = mechs[shooter]
     if paint[target, hulls[shooter].pack].left > 0 and mech.quality < ZERO:
@@ -28,7 +28,7 @@ def has_lock(
 
 @device_function
 def designate(shooter: int, gun: Weapon, scratch: Scratch, opaque: Columns, hulls: Hulls, rules: Rules) -> Any:
-    """Loop form of `targeting.designate`, for one weapon of one mech. Returns the index of the target, -1 for none."""
+    """Numba version of `targeting.designate`, for one weapon of one mech. Returns the target's index, -1 for none."""
     mechs = scratch.records.mechs
     mech, focus = mechs[shooter], scratch.orders[shooter].focus
     best, target = INFINITY, -1

@@ -12,7 +12,7 @@ from echelon.sim.loops.records import Ground, Hull, Mech, Mechs, Rules
 
 @device_function
 def material_at(x: int, y: int, z: int, ground: Ground, rules: Rules) -> Any:
-    """Loop form of `terrain.material_at`, for one voxel within the map."""
+    """Numba version of `terrain.material_at`, for one voxel within the map."""
     made_of = int(ground.material[z, y, x])
     if rules.destroys:
         bit = np.int32(1) << np.int32(z)
@@ -37,7 +37,8 @@ def voxel_below(mech: Mech, hull: Hull, rules: Rules) -> Any:
 
 @device_function
 def find_ground(mech: Mech, hull: Hull, ground: Ground, rules: Rules) -> None:
-    """Loop form of `terrain.standing_on`, for one mech. Cached until the voxel or the terrain changes."""
+    """Numba version of `terrain.standing_on`, for one mech. The result is cached until the voxel or the terrain
+    changes."""
     x, y, z = voxel_below(mech, hull, rules)
     voxel = 1 + (z * rules.size[1] + y) * rules.size[0] + x
     if voxel != mech.stands_in:
@@ -57,6 +58,6 @@ def invalidate_ground(mechs: Mechs, lane: Lane) -> None:
 
 @device_function
 def height_bits(z: Any, hull: Hull) -> Any:
-    """Loop form of `terrain.height_bits`, for one hull at a height."""
+    """Numba version of `terrain.height_bits`, for one hull at a height."""
     first, last = cell_span(z, hull.half_size[2], 30)
     return bits_between(first, last)

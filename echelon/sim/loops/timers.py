@@ -6,7 +6,8 @@ from echelon.sim.loops.records import Mech, PaintRow, Rules
 
 @device_function
 def count_down(mech: Mech, paint: PaintRow, rules: Rules) -> None:
-    """Loop form of `timers.count_down`, for one mech. Also stores the painters before weapons fire, in `marker`."""
+    """Numba version of `timers.count_down`, for one mech. Also stores in `marker`, before weapons fire, which mech
+    painted (marked) this mech."""
     mech.suppressed = max(mech.suppressed - 1, 0)
     mech.under_fire = max(mech.under_fire - 1, 0)
     for timer in range(rules.num_timers):
