@@ -49,7 +49,7 @@ class Fields:
             return type(self)._from_tensordict(fields, safe=False)
 
         def __deepcopy__(self, memo: dict[int, object]) -> Fields:
-            """Return a clone. The method of tensordict warns that it will be removed."""
+            """Return a clone. The `__deepcopy__` of tensordict warns that it will be removed."""
             copied: Fields = self.clone()
             return copied
 
@@ -131,7 +131,8 @@ class Clouds(Fields, TensorClass):
 
 
 class Terrain(Fields, TensorClass):
-    """The current terrain of each battle: the map with the changes of the battle. Systems modify it in place.
+    """The current terrain of each battle: the map with the changes of the battle. The simulation modifies the terrain
+    in place.
 
     The current material of a voxel follows from the map and these fields; see `sim.terrain.current_material`. Rubble
     that is shot away from dirt leaves dirt, which has the same effects as air.

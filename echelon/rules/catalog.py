@@ -46,7 +46,7 @@ from echelon.runtime.limits import SHARE, Limits
 
 
 class Suite(IntEnum):
-    """Combat suites. The suite of a mech determines what it observes."""
+    """Combat suites. The suite of a mech determines what the mech observes."""
 
     SCOUT_RECON = 0
     LIGHT_SKIRMISH = 1
@@ -244,7 +244,7 @@ HAZARDS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
 
 @dataclass(frozen=True)
 class Catalog:
-    """All hulls, weapons, suites and materials of a battle, and the constants that they share.
+    """All hulls, weapons, combat suites and materials of a battle, and the constants that they share.
 
     The default tables are those of the newest rules version. A table argument replaces the whole table, as in
     `Catalog(weapons=dict(Catalog().weapons, railgun=WeaponSpec(...)))`. Rows keep the order of the default catalog; new

@@ -284,7 +284,8 @@ class EnvConfig:
     def signature(self, extra_rewards: Mapping[str, float] = NO_EXTRA_REWARDS) -> dict[str, Any]:
         """Return a description of the training environment as plain JSON values.
 
-        It contains the versions of the rules and of the map generator, and all settings except `map_seed` and `split`.
+        The description contains the versions of the rules and of the map generator, and all settings except `map_seed`
+        and `split`.
 
         Args:
             extra_rewards: weights of the user's own reward terms, keyed by name; stored in `reward.extra`.

@@ -1,5 +1,5 @@
-"""Limits that several settings of a battle share. They are wider than any useful value, but keep float32 arithmetic
-accurate and battles shorter than a day. For the limits of the catalog see `echelon.rules.specs`."""
+"""Limits that several settings of a battle share. The limits allow every useful value, keep float32 arithmetic
+accurate, and keep battles shorter than a day. For the limits of the catalog see `echelon.rules.specs`."""
 
 from echelon.runtime.limits import Limits
 

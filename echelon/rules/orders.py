@@ -90,7 +90,7 @@ TARGETS = DISCIPLINES.stop
 
 @dataclass(frozen=True)
 class CommandConfig(Settings):
-    """Orders to packs and their radio network. If disabled, the order tensors are empty.
+    """Orders to packs and their radio network. If orders are disabled, the order tensors are empty.
 
     Raises:
         ConfigError: if a value is outside its limits, or more orders could be in transit than a battle can store.
@@ -119,7 +119,7 @@ class CommandConfig(Settings):
     __repr__ = short_repr
 
     def queue(self, decision_s: float) -> int:
-        """Return the maximum number of orders in transit to one pack, including the newest.
+        """Return the maximum number of orders that are on their way to one pack, including the newest one.
 
         Args:
             decision_s: duration of a decision, s.

@@ -64,7 +64,7 @@ class Roster:
     """Constants of the N mechs of a battle, blue first, then red.
 
     Tensors are `[N]` float32 on the device unless stated. The index of a mech determines its class and team, so states
-    do not store them.
+    store neither.
     """
 
     hulls: tuple[str, ...]
@@ -417,7 +417,8 @@ def run_of(facts: list[bool]) -> slice:
 
 
 def slug_speed(hull: str, catalog: Catalog) -> float:
-    """Return the shot speed of a hull's ballistic weapon, else of the catalog's first one, else infinity, vox/s."""
+    """Return the shot speed of a hull's ballistic weapon, else of the first ballistic weapon in the catalog, else
+    infinity, vox/s."""
     falling = {name: spec for name, spec in catalog.weapons.items() if spec.guidance == "ballistic"}
     mounted = [spec for spec in falling.values() if hull in spec.mounts]
     return next((spec.speed_vox_per_s for spec in (*mounted, *falling.values())), math.inf)

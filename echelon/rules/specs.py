@@ -1,6 +1,7 @@
 """Rows of the catalog as frozen dataclasses: hulls, weapons, suites and materials, with the limits of their fields.
 
-The limits follow from the simulation, the observations and the file formats. `Catalog` checks them when it is created.
+The limits follow from the simulation, the observations and the file formats. `Catalog` checks the limits when it is
+created.
 """
 
 import math
@@ -47,7 +48,7 @@ class Trigger(IntEnum):
 
 
 class Table(Mapping[str, Row]):
-    """An immutable, ordered mapping of names to rows. It is hashable, and so are configs that contain it."""
+    """An immutable, ordered mapping of names to rows. The table is hashable, and so are configs that contain it."""
 
     def __init__(self, rows: Mapping[str, Row]) -> None:
         self._rows = dict(rows)
@@ -74,7 +75,7 @@ class Table(Mapping[str, Row]):
 
 @dataclass(frozen=True)
 class HullSpec:
-    """A hull, a row of `Catalog.hulls`. `Catalog` checks its fields."""
+    """A hull, a row of `Catalog.hulls`. `Catalog` checks the fields of the row."""
 
     size: tuple[float, float, float]
     """Length, width and height of the bounding box, vox."""
@@ -108,7 +109,7 @@ class HullSpec:
 
 @dataclass(frozen=True)
 class WeaponSpec:
-    """A weapon, a row of `Catalog.weapons`. `Catalog` checks its fields."""
+    """A weapon, a row of `Catalog.weapons`. `Catalog` checks the fields of the row."""
 
     mounts: Mapping[str, str]
     """Trigger that fires the weapon (primary, secondary, tertiary, special), keyed by the hulls that carry it."""
@@ -180,7 +181,7 @@ class WeaponSpec:
 
     @property
     def drawn_as(self) -> str:
-        """The look of the weapon, one of `LOOKS`."""
+        """The look of the weapon in pictures, one of `LOOKS`."""
         by_guidance = {"beam": "ray", "homing": "rocket", "ballistic": "slug", "linear": "tracer"}
         by_effect = {"paint": "thread", "cloud": "canister"}
         return self.look or by_effect.get(self.effect) or by_guidance[self.guidance]

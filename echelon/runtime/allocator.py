@@ -19,7 +19,8 @@ def keep_freed_memory() -> bool:
 
     By default glibc returns the memory of large tensors to the system when they are freed. The next operation gets new
     memory, with a page fault every 4 KiB. In matches of networks with activations of 11 MB, these page faults take a
-    third of the time. Does nothing with other C libraries, or if an environment variable `MALLOC_...` is set.
+    third of the time. This function does nothing with other C libraries, or if an environment variable `MALLOC_...` is
+    set.
     """
     if sys.platform != "linux" or any(name.startswith("MALLOC_") for name in os.environ):
         return False

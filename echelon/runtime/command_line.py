@@ -74,7 +74,8 @@ def arguments() -> list[str]:
 
 
 def parse(read: Callable[[], T], command: str = "") -> T:
-    """Call `read`, which calls tyro, and convert its errors to a one-line `ConfigError`. Help is printed as usual."""
+    """Call `read`, which calls tyro, and convert tyro's errors to a one-line `ConfigError`. The help of `--help` is
+    printed as usual."""
     check_words(sys.argv[1:])
     output = io.StringIO()
     try:
@@ -123,7 +124,7 @@ def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[st
 
 
 def count_hint(command: Any, words: Sequence[str]) -> list[str]:
-    """Return a hint if a command has `--seeds` but got `--battles`, or the other way round."""
+    """Return a hint if a command that has `--seeds` got `--battles`, or the reverse."""
     names = {field.name for field in fields(command)} if is_dataclass(command) else set()
     given = {word.partition("=")[0] for word in words}
     return [
@@ -169,7 +170,7 @@ def error_line(text: str, command: str = "") -> str:
 
 
 def options_of(hint: list[str]) -> dict[str, list[str]]:
-    """Return the suggested options of a hint, each with the subcommands that have it."""
+    """Return the options that a hint suggests, each with the subcommands that have this option."""
     texts: dict[str, str] = {}
     for line in hint:
         name = line.split(",")[0].split()[0] if line[0] == "-" else next(reversed(texts), "")
@@ -178,7 +179,7 @@ def options_of(hint: list[str]) -> dict[str, list[str]]:
 
 
 def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[str]]) -> str:
-    """Return the error line for words that a subcommand does not accept. It suggests similar options, or else
+    """Return the error line for words that a subcommand does not accept. The line suggests similar options, or else
     subcommands that accept the words."""
     options = [word for word in words if word[0] == "-"]
     owners = dict.fromkeys(owner for option in options for owner in meant.get(option, ()))

@@ -123,8 +123,8 @@ def keep_graphs() -> dict[str, Any]:
 def keep_code() -> None:
     """Let torch cache compiled code in the user's cache folder.
 
-    torch's default folder is in /tmp, which a reboot clears. Does nothing if `TORCHINDUCTOR_CACHE_DIR` is set, or the
-    cache folder is not writable.
+    torch's default folder is in /tmp, which a reboot clears. This function does nothing if `TORCHINDUCTOR_CACHE_DIR` is
+    set, or the cache folder is not writable.
     """
     if CACHE in os.environ:
         return
@@ -162,13 +162,13 @@ def fused(
     """Return `function` as one graph with static shapes, compiled at its first call.
 
     Returns `function` unchanged if the device cannot compile, or the function runs `outside_graphs`. torch caches
-    graphs by the code of a function. So another call of `fused`, as for the next stage of a curriculum, does not
+    graphs by the code of a function. Therefore another call of `fused`, as for the next stage of a curriculum, does not
     recompile if the shapes and Python numbers are the same.
 
     Args:
         function: the function to compile.
         device: the device of its tensors.
-        on_cpu: Inductor options on a CPU; None for torch's defaults.
+        on_cpu: options of Inductor on a CPU; None for torch's defaults.
         name: name in the log, by default the qualified name of the function.
         exact: whether a GPU must give the same bits as eager mode; see `echelon.runtime.exact`. On a CPU, compiled code
             differs from eager mode only in sums.

@@ -33,9 +33,9 @@ class GraphedFunction:
 
     A replay repeats the kernels of the captured call, with the same addresses and Python numbers. Therefore the
     function has no arguments and returns nothing: it reads and writes tensors with fixed addresses. Calls take a key
-    that contains everything else the function depends on, or None if this is unknown. The first `WARM_UPS` calls of a
-    key run the function, and the next call captures it. If capturing fails, all later calls run the function, and one
-    line is logged.
+    that contains everything else the function depends on, or None if this is unknown. The first `WARM_UPS` calls with a
+    key run the function, and the next call captures a CUDA graph. If capturing fails, all later calls run the function,
+    and one line is logged.
 
     Args:
         function: the work, which must not synchronize with the host.
@@ -80,7 +80,7 @@ class GraphedFunction:
             logger.warning("%s runs without a CUDA graph: %s", self.name, why)
 
     def forget(self) -> None:
-        """Drop all graphs, because tensors that they use have new addresses."""
+        """Drop all CUDA graphs, because tensors that the graphs use have new addresses."""
         self.graphs.clear()
         self.calls.clear()
 

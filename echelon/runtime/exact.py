@@ -156,8 +156,8 @@ if HAS_NUMBA:
 
     @_compiled
     def _sum_items(values: Any, into: Any) -> None:
-        """Sum an array with two axes over its last axis. It uses two accumulators, because each addition waits for the
-        previous one."""
+        """Sum an array with two axes over its last axis. The loop uses two accumulators, because each addition waits
+        for the previous one."""
         for row in range(values.shape[0]):
             even, odd = 0.0, 0.0
             for item in range(0, values.shape[1] - 1, 2):
@@ -269,8 +269,8 @@ def divide(values: Tensor, number: float | Tensor) -> Tensor:
     """Return `values / number`, float32, correctly rounded, even if `number` is a Python number.
 
     On a GPU, torch and Inductor replace division by a Python number by multiplication with `1 / number`, whose last bit
-    may be wrong. In float64 this does not matter: a quotient of two float32 is at least 2^-50 of itself away from the
-    midpoint of two neighbouring float32.
+    may be wrong. In float64 the wrong last bit does not matter: a quotient of two float32 is at least 2^-50 of itself
+    away from the midpoint of two neighbouring float32.
     """
     if isinstance(number, Tensor):
         return values / number

@@ -1,6 +1,6 @@
 """Read untrusted files safely, and write files atomically.
 
-Code in files is never executed: tensors are stored as safetensors, everything else as JSON.
+Files cannot execute code: tensors are stored as safetensors, and everything else as JSON.
 """
 
 import contextlib
@@ -88,7 +88,7 @@ class StrictDecoder(json.JSONDecoder):
     """A JSON decoder that rejects duplicate keys, integers above 64 bits, and by default NaN and infinity.
 
     Args:
-        where: prefix of errors: the file, or the place in it.
+        where: prefix of errors, such as the name of the file.
         only_finite: whether NaN and infinity are errors.
     """
 
@@ -271,7 +271,7 @@ def append_bytes(file: FileIO, data: bytes) -> None:
 
 
 def open_to_append(path: Path) -> FileIO:
-    """Open a regular file for appending, and create it if needed. Rejects pipes, which could block, and links."""
+    """Open a regular file for appending, and create it if needed. Pipes, which could block, and links are rejected."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise FileError(f"{path}: expected a regular file")
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -279,9 +279,10 @@ def open_to_append(path: Path) -> FileIO:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Raise `FileError` for paths that cannot be written. Call it before long work, so that the result is not lost.
+    """Raise `FileError` for paths that cannot be written. Call this function before long work, so that the result is
+    not lost.
 
-    Ignores paths that are None.
+    Paths that are None are ignored.
     """
     for path in filter(None, paths):
         with writing_to(path):
@@ -328,8 +329,8 @@ def sync_folder(path: Path) -> None:
 def file_lock(path: Path) -> Iterator[None]:
     """Context manager that locks a folder for this process with a lock file in the folder.
 
-    It uses `flock`, which the system releases whenever the process ends. On file systems without `flock`, the lock is
-    valid while the process named in the lock file runs on this machine.
+    The lock uses `flock`, which the system releases whenever the process ends. On file systems without `flock`, the
+    lock is valid while the process named in the lock file runs on this machine.
 
     Raises:
         FileError: if another process has the lock, or the file cannot be written.
@@ -346,7 +347,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def lock(path: Path) -> BinaryIO:
-    """Open and lock the file of `file_lock`. Closing the file unlocks it."""
+    """Open and lock the file of `file_lock`. Closing the file unlocks the folder."""
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -407,7 +408,8 @@ def network_type(path: Path, table: str) -> str | None:
 
     Args:
         path: the path.
-        table: the mount table, one line per mount with device, mount point and type. Later mounts hide earlier ones.
+        table: the mount table, one line per mount with device, mount point and type. Mounts in later lines hide those
+            in earlier lines.
     """
     place, best, found = path.absolute(), -1, ""
     for line in table.splitlines():

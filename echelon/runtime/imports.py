@@ -50,7 +50,7 @@ def import_module(module_name: str, name: str) -> ModuleType:
 def import_object(name: str) -> Callable[..., Any]:
     """Import the class or function `package.module:name`. The current folder is searched last.
 
-    This runs the code of the module, so never pass a name from a checkpoint, a league or a replay.
+    The import runs the code of the module, so never pass a name from a checkpoint, a league or a replay.
     """
     require(OBJECT_NAME.fullmatch(name) is not None, "an imported name", "of the form package.module:name", name)
     module_name, _, attribute = name.partition(":")
@@ -74,7 +74,8 @@ def is_redefined(old: Any, new: Any) -> bool:
 def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Context manager that converts an error of the user's code to a one-line `ConfigError`.
 
-    The line starts with `expected` and contains the location of the error. Errors of the types `passed` are re-raised.
+    The line starts with `expected` and contains the location of the error. Errors whose type is in `passed` are
+    re-raised unchanged.
     """
     try:
         yield
@@ -93,7 +94,7 @@ _allowed_modules: set[str] = set()
 
 
 def allow_module(module: str) -> None:
-    """Allow files to use classes of `package.module`, which is imported to read them (`--allow-module`)."""
+    """Allow files to use classes of `package.module`, which is imported when such a file is read (`--allow-module`)."""
     _allowed_modules.add(module)
 
 

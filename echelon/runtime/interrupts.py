@@ -25,7 +25,8 @@ def end(number: int, frame: FrameType | None) -> None:
 
 
 def end_while_importing() -> None:
-    """Let `end` handle interrupts until `handle_as_usual` is called. Does nothing outside programs of this package."""
+    """Let `end` handle interrupts until `handle_as_usual` is called. This function does nothing outside programs of
+    this package."""
     is_ours = is_program(sys.orig_argv) and threading.current_thread() is threading.main_thread()
     if is_ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)

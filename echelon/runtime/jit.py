@@ -30,8 +30,8 @@ have no wrapper for C."""
 
 
 def kernel(loop: Any) -> Any:
-    """Decorator that compiles a loop for calls from Python. Without numba it returns the plain Python function, which
-    is then not used."""
+    """Decorator that compiles a loop for calls from Python. Without numba the decorator returns the plain Python
+    function, which is then not used."""
     return compile_and_keep(loop, nogil=True, **OPTIONS) if HAS_LOOPS else loop
 
 
@@ -71,7 +71,8 @@ def inlined_pipeline() -> Any:
             """Store nothing, because there is no machine code."""
 
     class InlinedLibrary(JITCodeLibrary):
-        """The code of one function that LLVM will inline. It is not optimised and not compiled to machine code."""
+        """The code of one function that LLVM will inline. The code is not optimised and not compiled to machine
+        code."""
 
         @property
         def codegen(self) -> Any:
@@ -139,7 +140,7 @@ def array(values: Tensor) -> Any:
     """Return the values of a tensor as an array that a numba loop can read; see `shared`. Values that are not
     contiguous are copied.
 
-    All arrays of loops are contiguous, so each loop is compiled for a single signature.
+    All arrays that loops receive are contiguous, so each loop is compiled for a single signature.
     """
     return shared(values.contiguous())
 

@@ -58,7 +58,7 @@ def optional(rule: Rule) -> Rule:
 
 
 def exactly(expected: Any) -> Rule:
-    """Return a rule for exactly one JSON value. Integers and floats of the same value are equal."""
+    """Return a rule for exactly one JSON value. An integer and a float of the same value count as equal."""
     return Rule(quoted(expected), lambda value: value == expected and type(value) in (type(expected), int))
 
 

@@ -117,7 +117,7 @@ class JsonText:
         return letter
 
     def members(self, opening: str, closing: str) -> Iterator[None]:
-        """Iterate over an object or a list. The caller must read one complete member per step."""
+        """Iterate over an object or a list. The caller must read one complete member in each step of the iteration."""
         self.pass_one(opening)
         if self.peek() == closing:
             self.pass_one(closing)
@@ -190,7 +190,7 @@ class JsonText:
 
 
 def table_bytes(values: Mapping[str, Any], tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[bytes]:
-    """Yield the chunks of a JSON file. Together they equal `json_bytes` of the object.
+    """Yield the chunks of a JSON file. The chunks together equal `json_bytes` of the object.
 
     Args:
         values: values outside tables, in the order of the file.

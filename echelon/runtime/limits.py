@@ -89,7 +89,8 @@ def limits_of(kind: Any) -> dict[str, Limits]:
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:
-    """Convert a value to its declared type. For `float` and `int`, any number is accepted that converts exactly."""
+    """Convert a value to its declared type. For `float` and `int`, every number is accepted that can be converted
+    exactly."""
     if get_origin(hint) is Literal:
         require(value in get_args(hint), where, f"one of {', '.join(map(repr, get_args(hint)))}", value)
     elif get_origin(hint) is tuple and get_args(hint)[1:] == (...,):

@@ -1,7 +1,7 @@
 """Counter-based random numbers. The draws of a battle depend on its seed and tick, not on its index in the batch.
 
-The generator is a 32-bit integer hash, the finaliser of MurmurHash3 (Appleby 2011). It uses int64 arithmetic, because
-torch has few uint32 operations. There is no generator state: (seed, tick, stream, index) determines a draw.
+The generator is a 32-bit integer hash, the finaliser of MurmurHash3 (Appleby 2011). The hash uses int64 arithmetic,
+because torch has few uint32 operations. There is no generator state: (seed, tick, stream, index) determines a draw.
 """
 
 import math

@@ -47,8 +47,8 @@ def profiled_between(out: Path | None) -> Iterator[Callable[[], object]]:
     `profiled`.
 
     Yields:
-        A function to call periodically. Its first call starts the profiler, and its third call stops the profiler. The
-        end of the body also stops the profiler.
+        A function to call periodically. The first call of the function starts the profiler, and the third call stops
+        it. The end of the body also stops the profiler.
     """
     if out is None:
         yield lambda: None

@@ -11,6 +11,6 @@ PROVIDERS: dict[str, str] = {}
 
 
 def load_provider(what: str) -> None:
-    """Import the module that registers `what`, if there is one."""
+    """Import the module that registers names of the kind `what`, if there is one."""
     if what in PROVIDERS:
         import_module(PROVIDERS[what])

@@ -1,5 +1,5 @@
-"""Old public names, valid until 2.0, most of them training settings. Their use in code and flags causes a warning;
-their use in files does not."""
+"""Old public names, valid until 2.0, most of them training settings. An old name in code or in a flag causes a warning;
+an old name in a file does not."""
 
 from __future__ import annotations
 

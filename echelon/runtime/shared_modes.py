@@ -21,8 +21,8 @@ class Turns:
 
     @contextmanager
     def turn(self, trains: bool = False) -> Iterator[None]:
-        """Context manager for one turn of a thread. It waits for other threads, and raises `ConfigError` if one of them
-        trains."""
+        """Context manager for one turn of a thread. The thread waits for other threads; if one of them trains,
+        `ConfigError` is raised."""
         while not self._lock.acquire(timeout=PATIENCE_S):
             if self._trainings > 0:
                 raise ConfigError(
@@ -43,8 +43,8 @@ TURNS = Turns()
 
 @contextmanager
 def kept_generators(device: torch.device, trains: bool = False) -> Iterator[None]:
-    """Context manager in which only this thread may seed torch's generators. It restores the state of the generators at
-    the end.
+    """Context manager in which only this thread may seed torch's generators. The context manager restores the state of
+    the generators at the end.
 
     Args:
         device: device whose generator is restored, in addition to the CPU.

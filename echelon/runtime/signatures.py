@@ -6,8 +6,8 @@ import inspect
 class InitSignature:
     """A class attribute `__signature__` with the arguments of `__init__`.
 
-    It is needed for classes whose metaclass has `__call__(*args, **kwargs)`, such as TorchRL environments. Instances do
-    not have the attribute, because their `__call__` differs.
+    The attribute is needed for classes whose metaclass has `__call__(*args, **kwargs)`, such as TorchRL environments.
+    Instances do not have the attribute, because their `__call__` differs.
     """
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:

@@ -61,8 +61,8 @@ class Terminal(Console):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the output is a terminal, in which a progress bar can be redrawn. Ignores `FORCE_COLOR`, which
-        notebooks set although they would show each frame of a bar."""
+        """Whether the output is a terminal, in which a progress bar can be redrawn. The variable `FORCE_COLOR` is
+        ignored, because notebooks set it although they would show each frame of a bar."""
         try:
             return super().is_terminal and self.file.isatty()
         except ValueError:  # a closed stream

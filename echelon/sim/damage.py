@@ -71,15 +71,15 @@ class Dealt:
 
     @property
     def killer(self) -> Tensor:
-        """[B, N] int64: the mech that dealt most damage to each target, or `NO_MECH` if none did. Ties go to the lowest
-        index."""
+        """[B, N] int64: the mech that dealt most damage to each target, or `NO_MECH` if none did. If several mechs
+        dealt equal damage, the lowest index counts."""
         highest, shooter = self.by_shooter.max(1)
         return torch.where(highest > 0, shooter, NO_MECH)
 
     @property
     def deadliest(self) -> Tensor:
-        """[B, N] int64: the enemy weapon that dealt most damage to each target, or -1 if none did. Ties go to the first
-        weapon."""
+        """[B, N] int64: the enemy weapon that dealt most damage to each target, or -1 if none did. If several weapons
+        dealt equal damage, the first one counts."""
         highest, weapon = self.by_weapon.max(1)
         return torch.where(highest > 0, weapon, -1)
 
@@ -115,8 +115,8 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
 
 
 def paint_factor(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` damage factor by shooter and target. It is 1 + `Catalog.paint_bonus` if a packmate painted (marked)
-    the target, else 1."""
+    """`[B, N, N]` damage factor by shooter and target. The factor is 1 + `Catalog.paint_bonus` if a packmate painted
+    (marked) the target, else 1."""
     indices = torch.arange(sim_model.roster.num_mechs, device=state.mechs.painter.device)
     painter = of_own_pack(state.mechs.painter, sim_model)  # [B, shooter, target]
     by_packmate = painted_by_pack(state, sim_model) & (painter != indices[:, None])
@@ -246,7 +246,7 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, sim_mode
         mechs: the mechs before the hits.
         hits: hits of the phase.
         incoming: total damage to each target, `[B, N]` hp.
-        removed: `incoming` clamped to the remaining hp, `[B, N]` hp.
+        removed: the damage of `incoming` up to the remaining hp, `[B, N]` hp.
         sim_model: constants of the battle.
     """
     hurt = mechs.alive & (incoming > 0)

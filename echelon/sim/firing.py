@@ -78,7 +78,7 @@ def pull(state: State, orders: Orders, vents: Tensor, sim_model: SimModel) -> Pu
     """Decide which weapons fire, and their targets.
 
     A weapon that needs a clear line or a lock does not fire without a target; this costs no heat and no cooldown. Other
-    weapons fire anyway.
+    weapons fire even without a target.
     """
     mechs, guns = state.mechs, sim_model.roster.guns
     can_fire = is_running(mechs, sim_model) & ~vents
@@ -158,7 +158,7 @@ def missiles(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tu
     upwards.
 
     Returns:
-        `[B, R, 3]` vox, and `[B, R, 3]` unit vectors.
+        Start positions, `[B, R, 3]` vox, and directions, `[B, R, 3]` unit vectors.
     """
     shooter, mechs = sim_model.roster.guns.carriers[weapon], state.mechs
     origin = mechs.pos[:, shooter]
@@ -172,7 +172,8 @@ def kinetic(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tup
     """Compute start positions and directions of linear and ballistic shots, which fly at their target, or straight
     ahead without one.
 
-    A ballistic shot is aimed above its target by its drop; see `slug_drop`. Returns as in `missiles`.
+    A ballistic shot is aimed above its target by its drop; see `slug_drop`. The results have the form of those of
+    `missiles`.
     """
     spec, shooter, mechs = sim_model.roster.weapons[weapon], sim_model.roster.guns.carriers[weapon], state.mechs
     muzzle = mechs.pos[:, shooter] + sim_model.roster.muzzle[shooter]

@@ -1,6 +1,6 @@
 """Formulas for one mech, shot or pair, shared by dense torch code and numba loops. Dense code passes tensors, and loops
-pass float32 scalars. So these functions have no branches and no numeric literals: numba would make a literal a float64.
-Constants such as `one` and `half` are arguments, and flags are 0 or 1.
+pass float32 scalars. Therefore these functions have no branches and no numeric literals, because numba would make a
+literal a float64. Constants such as `one` and `half` are arguments, and flags are 0 or 1.
 """
 
 from typing import Any
@@ -104,7 +104,8 @@ def projects_between(a: Number, b: Number, apart: Number, radius_sq: Number, hal
     """Return True if a cloud projects onto the segment between two mechs and lies within its radius of the segment.
 
     a, b and d = `apart` are squared distances: cloud to first mech, cloud to second mech, and between the mechs. The
-    cloud projects inside the segment if s = (a + d - b) / 2 is in 0..d. Its squared distance is then a - s² / d.
+    cloud projects inside the segment if s = (a + d - b) / 2 is in 0..d. The squared distance from cloud to segment is
+    then a - s² / d.
     """
     projection = half * (a + apart - b)
     return (projection > 0) & (projection < apart) & ((a - radius_sq) * apart < projection * projection)

@@ -14,7 +14,8 @@ def is_shut_down(mechs: Mechs, sim_model: SimModel) -> Tensor:
 
 
 def is_running(mechs: Mechs, sim_model: SimModel) -> Tensor:
-    """`[B, N]` bool: the mech is alive, not shut down and not fallen. Other mechs ignore their orders."""
+    """`[B, N]` bool: the mech is alive, not shut down and not fallen. Mechs that are not running ignore their
+    orders."""
     return mechs.alive & ~is_shut_down(mechs, sim_model) & (mechs.fallen == 0)
 
 

@@ -1,4 +1,4 @@
-"""Constants of the simulation. All battles and substeps share them."""
+"""Constants of the simulation. All battles and substeps share these constants."""
 
 from dataclasses import dataclass
 

@@ -66,9 +66,9 @@ def move_axis(
 ) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
-    The first candidate position has no step up. If terrain blocks it, the next candidate is `step_up_vox` higher; if
-    terrain blocks that too, the mech keeps its old position. A mech stays if its candidate box overlaps the old box of
-    another mech, or the candidate box of a mech with higher priority, even if that mech stays too.
+    The first candidate position is without a step up. If terrain blocks it, the next candidate is `step_up_vox` higher;
+    if terrain blocks that too, the mech keeps its old position. A mech stays if its candidate box overlaps the old box
+    of another mech, or the candidate box of a mech with higher priority, even if that mech stays too.
     """
     roster, alive, solid = sim_model.roster, state.mechs.alive, state.terrain.solid
     flat, stopped = within_map(axis, pos, vel, sim_model)
@@ -107,7 +107,8 @@ def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
     """Return a `[B, N]` bool mask of the mechs that must stay, which keeps hulls from overlapping.
 
     A mech stays if its chosen box overlaps the old box of another living mech, or the chosen box of a mech with higher
-    priority. If priorities are equal, the lower index moves. Touching boxes do not overlap.
+    priority. If the priorities of two mechs are equal, the mech with the lower index moves. Touching boxes do not
+    overlap.
 
     Args:
         old, chosen: current and candidate centres of the hulls, `[B, N, 3]` float32 vox.

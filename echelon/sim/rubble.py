@@ -1,7 +1,7 @@
 """Changes of the terrain: shots destroy voxels and foliage, and destroyed mechs leave wrecks.
 
-These functions write `state.terrain` in place. The order of scattered writes does not matter: each bit of a column is
-added at most once, and rows with the same voxel write the same value.
+The functions of this module write `state.terrain` in place. The order of scattered writes does not matter: each bit of
+a column is added at most once, and rows with the same voxel write the same value.
 """
 
 from collections.abc import Sequence
@@ -128,9 +128,9 @@ def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tenso
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, sim_model: SimModel) -> State:
     """Turn a destroyed mech into rubble one voxel high, which any hull can step onto.
 
-    Rubble fills air or dirt on top of the highest solid voxel under the mech's box. It never fills a voxel of another
-    wreck or of a living mech, or one on top of a wreck. At most one mech per battle and substep becomes a wreck, by
-    highest priority; the others follow in later substeps.
+    Rubble fills air or dirt on top of the highest solid voxel under the mech's box. Rubble never fills a voxel of
+    another wreck or of a living mech, or a voxel on top of a wreck. At most one mech per battle and substep becomes a
+    wreck, by highest priority; the other mechs follow in later substeps.
 
     Args:
         state: the current state; its terrain is changed in place.
@@ -161,7 +161,7 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, sim_model: SimModel
 def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
     """Return the lowest free bit of each column below a hull, `[B, R]` int32.
 
-    This is the bit above the highest solid voxel, among the voxels below the hull.
+    The lowest free bit is the one above the highest solid voxel below the hull.
 
     Args:
         solid: bit columns of solid voxels, `[B, R]` int32.

@@ -1,8 +1,9 @@
-"""Voxels that a segment enters, and the first blocking one, for shots, lines of sight and cover from explosions.
+"""Find the voxels that a line segment enters, and the first voxel that blocks it, for shots, lines of sight and cover
+from explosions.
 
-A segment enters a new cell exactly where it crosses a grid plane. It crosses the `count`-th plane of an axis at the
-fraction t = (count - offset) / length. Along each other axis it has then advanced floor(offset + t * length) cells.
-So every crossing has a closed form, without marching.
+A segment enters a new cell exactly where it crosses a grid plane. The segment crosses the `count`-th plane of an axis
+at the fraction t = (count - offset) / length. At this crossing, it has advanced floor(offset + t * length) cells along
+each other axis. Every crossing therefore has a closed form, and no ray marching is needed.
 """
 
 import functools
@@ -66,7 +67,7 @@ def map_size(columns: Tensor) -> Size:
 
 
 def segments(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Segments:
-    """Return segments from `start` to `end`, vox, one tensor per axis. Cells outside the map are clamped to it."""
+    """Return segments from `start` to `end`, vox, one tensor per axis. Cells outside the map are clamped to the map."""
     offset, length, cell, sign, steps = [], [], [], [], []
     for a, b, cells in zip(start, end, size, strict=True):
         first = a.floor().clamp(0, cells - 1)

@@ -63,8 +63,8 @@ def designate(
 ) -> tuple[Tensor, Tensor]:
     """Select the target of each weapon of each mech: the focus target if it is a candidate, else the nearest candidate.
 
-    A candidate is alive, in range, inside the firing arc, and visible or locked as the weapon requires. Ties go to the
-    lowest index.
+    A candidate is alive, in range, inside the firing arc, and visible or locked as the weapon requires. If several
+    candidates are equally near, the lowest index counts.
 
     Args:
         aim: distances and bearings of all pairs.
@@ -87,7 +87,8 @@ def designate(
 
 
 def focus_or_nearest(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> tuple[Tensor, Tensor]:
-    """Select the focus target if it is a candidate, else the nearest candidate. Ties go to the lowest index.
+    """Select the focus target if it is a candidate, else the nearest candidate. If several candidates are equally near,
+    the lowest index counts.
 
     Args:
         candidate: possible targets, `[..., N]` bool.

@@ -141,7 +141,8 @@ def cooldowns_of(unit: Unit, config: EnvConfig) -> list[int]:
 
 
 def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Catalog) -> list[Tensor]:
-    """Return for each mech of a position its possible hull centres, `[K, 3]` vox, of which battles draw one.
+    """Return for each mech of a position the possible positions of its hull's centre, `[K, 3]` vox. Each battle draws
+    one.
 
     Args:
         position: the position.
@@ -169,8 +170,8 @@ def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Cata
 
 
 def center_above(bottom: Tensor, half: float) -> Tensor:
-    """Return the height of the centre of a hull that stands on `bottom`, vox. It is rounded up, because otherwise a
-    scout on ground of 8 vox would stand inside the ground."""
+    """Return the height of the centre of a hull that stands on `bottom`, vox. The height is rounded up, because
+    otherwise a scout on ground of 8 vox would stand inside the ground."""
     center = bottom + half
     return torch.where(center - half < bottom, torch.nextafter(center, center + 1), center)
 

@@ -52,7 +52,8 @@ class Spawns(NamedTuple):
 
 
 def area_depth(config: EnvConfig) -> int:
-    """Return the depth of a spawn area in columns. Both teams get the area of the larger team."""
+    """Return the depth of a spawn area in columns. Both teams get an area of the same depth, that of the larger
+    team."""
     rows = math.ceil(max(len(config.blue), len(config.red)) / COLUMNS)
     return math.ceil(2 * SPAWN_EDGE + (rows - 1) * SPACING)
 
@@ -167,7 +168,8 @@ def choose_zones(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
     """Choose for each map the candidate with the least overlap with spawn areas, then the fairest distances.
 
     The fairest zone has the most equal walking distances for the outermost mechs of both teams. The direct lanes will
-    be walkable, so distances over open ground are close to the final ones. Ties go to the first candidate.
+    be walkable, so distances over open ground are close to the final ones. Among equal candidates, the first one is
+    chosen.
     """
     radius = pick(fractions(seeds, Draw.ZONE_RADIUS, 1)[:, 0], *ZONE_RADIUS)
     size = torch.tensor([world.size_x, world.size_y], device=seeds.device)

@@ -77,7 +77,7 @@ class PathField(NamedTuple):
 
     @property
     def length_vox(self) -> Tensor:
-        """[M, Y, X] float32 vox. It is computed as a product, because division by a constant differs between
+        """[M, Y, X] float32 vox. The length is computed as a product, because division by a constant differs between
         devices."""
         return self.cost.float() * 0.1
 
@@ -112,7 +112,8 @@ def spread(columns: Tensor, reach: int) -> Tensor:
 
 
 def standing_level(solid: Tensor, size_z: int, reach: int) -> Tensor:
-    """Return the lowest level where a hull of this reach fits, `[M, Y, X]` int32; `size_z` if it fits at no level.
+    """Return the lowest level where a hull of this reach fits, `[M, Y, X]` int32; `size_z` if the hull fits at no
+    level.
 
     The hull always stands on something there: the ground, or a solid voxel below.
     """
@@ -182,7 +183,7 @@ def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) 
 
 
 def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Relax costs until they no longer change. Columns that already have a cost keep it.
+    """Relax costs until they no longer change. Columns that already have a cost keep this cost.
 
     Args:
         cost: costs of the columns, or `UNREACHED`, `[M, Y, X]` int32.
@@ -205,8 +206,9 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
 def walk_to(goal: Tensor, solid: Tensor, lava: Tensor, size_z: int) -> PathField:
     """Return the shortest paths to `goal` from all columns.
 
-    Paths are first found for the widest hull. From columns that are too narrow for it, paths of narrower hulls lead to
-    these paths. The remaining columns, inside obstacles and lava, lead straight out, so every column has a path.
+    Paths are first found for the widest hull. From columns that are too narrow for the widest hull, paths of narrower
+    hulls lead to its paths. The remaining columns, inside obstacles and lava, lead straight out, so every column has a
+    path.
 
     Args:
         goal: columns of the goal, `[M, Y, X]` bool.

@@ -1,8 +1,8 @@
 """Splits: disjoint ranges of map and battle seeds for training, validation (model selection) and test.
 
-The two highest bits of a 32-bit seed encode its split. `placed` sets them whenever a map is generated or a battle
-starts. Two different 32-bit seeds never give the same random number for the same tick, stream and index, because the
-hash in `echelon.runtime.noise` is a bijection.
+The two highest bits of a 32-bit seed encode its split. The function `placed` sets these two bits whenever a map is
+generated or a battle starts. Two different 32-bit seeds never give the same random number for the same tick, stream and
+index, because the hash in `echelon.runtime.noise` is a bijection.
 """
 
 import torch

@@ -1,8 +1,8 @@
 """A stamp is one kind of structure, repeated over the plots of a lattice.
 
-Each plot has at most one structure, which does not extend beyond the plot. So each column computes the structure that
-may cover it from its own coordinates, without a loop over structures. The difficulty determines which plots have a
-structure.
+Each plot has at most one structure, which does not extend beyond the plot. Each column therefore computes, from its own
+coordinates, the structure that may cover it; no loop over structures is needed. The difficulty determines which plots
+have a structure.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Stamp:
-    """One kind of structure. Sizes are in voxels, and ranges include both ends. Later parts overwrite earlier ones."""
+    """One kind of structure. Sizes are in voxels, and ranges include both ends. Later parts of a stamp overwrite
+    earlier parts."""
 
     shape: Shape
     plot: tuple[int, int]

@@ -1,7 +1,7 @@
 """Walking paths from every column of a map to every part of it, for mechs with orders to go to a place.
 
 A map is divided into square blocks. Each block has a path field like the zone: the distance to the block's centre from
-every column, and the next step. So the next step to any place takes one lookup.
+every column, and the next step. The next step to any place is therefore found by one lookup.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
     """Return the encoded path to each block from every column, `[M, L, Y, X]` int16; see `way_at`.
 
     Paths are for the widest hull. The paths use columns from which the widest hull can walk to the first spawn and
-    back, and they end near the centre of the block. From all other columns, paths first lead to these columns.
+    back, and they end near the centre of the block. From all other columns, paths first lead to one of these columns.
 
     Args:
         solid: bit columns of the solid voxels, `[M, Y, X]` int32.
@@ -117,7 +117,7 @@ def reachable_columns(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
 def goals_of(common: Tensor, config: EnvConfig) -> Tensor:
     """Return the end columns of the paths to each map block, `[M, L, Y, X]` bool.
 
-    These are the columns of `common [M, Y, X]` within `goal_radius` of the block's centre, or else the nearest ones.
+    They are the columns of `common [M, Y, X]` within `goal_radius` of the block's centre, or else the nearest columns.
     """
     side = block_side(config.world)
     down, along = blocks_along(config.world, side)

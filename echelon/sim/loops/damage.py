@@ -35,7 +35,7 @@ def paint_factor(shooter: int, target: int, paint: Paint, hulls: Hulls, rules: R
 
 @device_function
 def hit_target(target: int, mechs: Mechs, pairs: Pairs, rules: Rules) -> Any:
-    """Return the mech that is hit. The first hit of a phase resets the sums of the mech."""
+    """Return the mech that is hit. The first hit on a mech in a phase resets the mech's sums of damage."""
     mech = mechs[target]
     if not mech.is_hit:
         mech.is_hit, mech.is_harmed = True, True

@@ -74,7 +74,8 @@ def write_log(row: int, flew: int, fired: int, scratch: Scratch, weapons: Weapon
 
 
 def substeps_of(log: LogArrays, before: State, sim_model: SimModel) -> list[tuple[State, Log]]:
-    """Return the results of `step.logged_substep` for every substep. All states share the terrain of the last one."""
+    """Return the results of `step.logged_substep` for every substep. All returned states share the terrain of the last
+    state."""
     batch = before.shape[0]
     rays = [weapon for weapon in sim_model.roster.rays if sim_model.roster.guns.exist(weapon)]
     names = [name for name in IMPACT.names or () if name in Impacts.__dataclass_fields__]

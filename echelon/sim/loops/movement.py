@@ -64,7 +64,7 @@ def update_headings(mechs: Mechs, boxes: Boxes, lane: Lane) -> None:
 
 @device_function
 def turn(mechs: Mechs, boxes: Boxes, orders: Orders, hulls: Hulls, rules: Rules, lane: Lane) -> None:
-    """Turn all mechs, as in `movement.steer`."""
+    """Turn all mechs by the turning rule of `movement.steer`."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if is_running(mechs[n], hulls[n]):
             mechs[n].yaw = wrap_angle(turned(mechs[n].yaw, orders[n].turn, hulls[n].yaw_rate, rules.dt_s))

@@ -1,4 +1,5 @@
-"""Sequential search through the cells that a segment enters. See `sim/segments.py` and `rubble.clear_leaves`."""
+"""Sequential search through the cells that a segment enters. The dense code is in `sim/segments.py` and
+`rubble.clear_leaves`."""
 
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
 
 @device_function
 def first_on_axis(axis: int, columns: Columns, a: Any, b: Any, c: Any, planes: int, past_end: bool, best: Any) -> Any:
-    """Return the fraction of the first hit among the planes of one axis, or `best` if that is smaller.
+    """Return the fraction of the first hit among the planes of one axis, or `best` if `best` is smaller.
 
     Args:
         axis, a, b, c: as in `entered_cell`.
@@ -97,7 +98,7 @@ def first_on_segment(
 ) -> Any:
     """Numba version of `segments.first_hit`, for one segment that crosses at most `planes` planes of an axis.
 
-    With `any_hit`, the result is the fraction of any hit, not of the first.
+    If `any_hit` is True, the result is the fraction of any hit, which may not be the first one.
     """
     top_x, top_y = np.float32(columns.shape[1] - 1), np.float32(columns.shape[0] - 1)
     a, b, c = segment_axis(x, to_x, top_x), segment_axis(y, to_y, top_y), segment_axis(z, to_z, TOP_Z)
@@ -162,7 +163,7 @@ def entered_column(count: Any, along: Any, across: Any, up: Any, stride: Any, ot
     """Return the column and the bit of the cell that a segment enters by its crossing number `count` of a horizontal
     axis.
 
-    For the last cell the bit is 31, which is never set.
+    The bit of the last cell is 31, which is never set.
 
     Args:
         count: number of the crossing, 1 for the first.

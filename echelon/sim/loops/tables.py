@@ -60,7 +60,7 @@ def filled(kind: np.dtype, count: int, **columns: Any) -> Any:
     """Return `count` records; `columns` has a scalar or a sequence for each field.
 
     Raises:
-        KeyError: if `columns` lacks a field or has an unknown one.
+        KeyError: if `columns` lacks a field or has an unknown field.
     """
     rows = np.zeros(count, kind)
     if columns.keys() != set(kind.names or ()):

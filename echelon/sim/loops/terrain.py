@@ -49,7 +49,7 @@ def find_ground(mech: Mech, hull: Hull, ground: Ground, rules: Rules) -> None:
 def invalidate_ground(mechs: Mechs, lane: Lane) -> None:
     """Invalidate the terrain caches of all mechs, because solid voxels or rubble have changed.
 
-    Removed foliage needs no call: it does not block hulls, and has no heat or damage.
+    No call is needed after foliage was removed, because foliage does not block hulls and has no heat or damage.
     """
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mechs[n].stands_in = 0
