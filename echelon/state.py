@@ -85,7 +85,7 @@ class Maps(Fields, TensorClass):
 
 
 class Mechs(Fields, TensorClass):
-    """The mechs of B battles. Each battle has N mechs, blue first, in P packs of both teams."""
+    """The mechs of B battles. Each battle has N mechs, blue first, in P packs (groups of mechs of one team)."""
 
     pos: Tensor  # [B, N, 3] vox, centre of the hull
     vel: Tensor  # [B, N, 3] vox/s

@@ -95,9 +95,9 @@ class WorldConfig:
 
 @dataclass(frozen=True)
 class FeaturesConfig(Settings):
-    """Systems that can be disabled for ablations. Shapes stay the same.
+    """Parts of the simulation that can be disabled for ablations. Shapes stay the same.
 
-    Observation columns that depend on a disabled system are 0; `env.describe()` lists them.
+    Observation columns that depend on a disabled part are 0; `env.describe()` lists them.
 
     Raises:
         ConfigError: if a value is not a bool.

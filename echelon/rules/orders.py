@@ -1,4 +1,5 @@
-"""Orders from a commander to packs: kinds of orders, columns of orders and of commands, and their transmission."""
+"""Orders from a commander to packs (groups of mechs): kinds of orders, columns of orders and of commands, and their
+transmission."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ MOST_ON_THEIR_WAY = 64
 
 
 class OrderKind(IntEnum):
-    """Kinds of orders to a pack."""
+    """Kinds of orders that a commander gives to a pack of mechs."""
 
     FREE = 0
     """Act as without orders."""

@@ -47,7 +47,7 @@ DECLARED = re.compile(r'^declare .*@"(__nv_f(max|min)f?|numba_attempt_nocopy_res
 
 
 def has_device_loops() -> bool:
-    """Return True if the packages that compile loops for a GPU are installed."""
+    """Return True if the packages that compile numba loops for a GPU are installed."""
     return jit.HAS_LOOPS and all(importlib.util.find_spec(name) for name in ("numba_cuda", "cuda"))
 
 

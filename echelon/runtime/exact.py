@@ -7,8 +7,8 @@ forbids the functions of torch in all packages that battles depend on.
 
 Functions whose names end in `_64` take and return float64, as Python floats, tensors, or scalars in numba loops.
 Therefore these functions have no branches and call no functions. The other functions take and return float32 tensors of
-any shape. On a CPU they run a loop; on other devices and in compiled graphs they use torch operations with the same
-bits, except for sums in graphs compiled for a CPU. They compute in float64. About one result in ten thousand is a
+any shape. On a CPU they run a numba loop; on other devices and in compiled graphs they use torch operations with the
+same bits, except for sums in graphs compiled for a CPU. They compute in float64. About one result in ten thousand is a
 neighbour of the correctly rounded float32. No function is differentiable.
 """
 
@@ -176,7 +176,7 @@ def _has_loops(values: Tensor) -> bool:
 
 
 def _each(loop: Any, *values: Tensor, width: tuple[int, ...] = ()) -> Tensor:
-    """Apply a loop to each element of `values [...]`; the result is `[..., *width]` float32."""
+    """Apply a numba loop to each element of `values [...]`; the result is `[..., *width]` float32."""
     shape = (*values[0].shape, *width)
     out = np.empty(shape, np.float32)
     loop(*(value.detach().numpy().reshape(-1) for value in values), out.reshape(-1))

@@ -1,4 +1,4 @@
-"""Records which functions fell back to a slower form, and why."""
+"""Record which functions fell back to a slower implementation, and why."""
 
 import logging
 

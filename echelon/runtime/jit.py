@@ -36,7 +36,7 @@ def kernel(loop: Any) -> Any:
 
 
 def device_function(function: Any) -> Any:
-    """Decorator for a function that only compiled loops call.
+    """Decorator for a function that is called only by loops compiled with numba.
 
     The function is compiled once, and LLVM inlines it into its callers. numba's own inlining compiles slower and is not
     faster.

@@ -14,7 +14,7 @@ from echelon.state import Maps
 
 @dataclass(frozen=True)
 class SimModel:
-    """Constants that systems read in addition to the state: config, roster and maps."""
+    """Constants that the simulation reads in addition to the state: config, roster and maps."""
 
     config: EnvConfig
     roster: Roster

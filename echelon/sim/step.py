@@ -1,4 +1,4 @@
-"""One substep of the simulation: the ordered list of all systems. A substep lasts `dt_s` seconds."""
+"""One substep of the simulation, which runs all its parts in a fixed order. A substep lasts `dt_s` seconds."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from echelon.world.splits import placed
 
 
 def make_pool(config: EnvConfig, roster: Roster, device: torch.device) -> Maps:
-    """Generate the maps of `config.map_seed`: first the map pool, then the spares."""
+    """Generate the maps of `config.map_seed`: first the map pool, then the spare maps."""
     return make_maps(config, roster, pool_seeds(config, device))
 
 

@@ -1,4 +1,5 @@
-"""Vectors, sums and random numbers for loops. Results have the same bits as `runtime.exact` and `runtime.noise`."""
+"""Vectors, sums and random numbers for numba loops. Results have the same bits as `runtime.exact` and
+`runtime.noise`."""
 
 import math
 from typing import Any

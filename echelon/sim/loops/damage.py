@@ -1,4 +1,4 @@
-"""Hits of a phase: summed shot by shot, then applied to all mechs at once. See `sim/damage.py`."""
+"""Sum the hits of a phase shot by shot, then apply the sums to all mechs at once. See `sim/damage.py`."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ knee_height, damage_by_paint = device_function(formulas.knee_height), device_fun
 
 @device_function
 def clear_dealt(mechs: Mechs, pairs: Pairs, rules: Rules, lane: Lane) -> None:
-    """Reset the damage dealt in the previous substep to 0, for all pairs."""
+    """Reset the damage dealt in the previous substep to 0, for all pairs of mechs."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].is_harmed:
             mechs[n].is_harmed = False
@@ -35,7 +35,8 @@ def paint_factor(shooter: int, target: int, paint: Paint, hulls: Hulls, rules: R
 
 @device_function
 def hit_target(target: int, mechs: Mechs, pairs: Pairs, rules: Rules) -> Any:
-    """Return the mech that is hit. The first hit on a mech in a phase resets the mech's sums of damage."""
+    """Return the mech that a shot or a beam hits. The first hit on a mech in a phase resets the mech's sums of
+    damage."""
     mech = mechs[target]
     if not mech.is_hit:
         mech.is_hit, mech.is_harmed = True, True
@@ -133,7 +134,7 @@ def sum_damage(target: int, mechs: Mechs, paint: Paint, pairs: Pairs, hulls: Hul
 
 @device_function
 def count_dealt(target: int, share: Any, mechs: Mechs, tally: Tally, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
-    """Count the share of the damage to a mech that its remaining hp absorbed, by shooter and by weapon."""
+    """Add up the damage that the remaining hp of a mech absorbed, by shooter and by weapon."""
     mech = mechs[target]
     for shooter in range(mechs.shape[0]):
         pair = pairs[target, shooter]

@@ -14,7 +14,7 @@ from echelon.sim.loops.records import Hull, Hulls, Mech, Order, Rules, Scratch
 
 @device_function
 def is_emitting(mech: Mech, hull: Hull, order: Order) -> Any:
-    """Return True if a mech runs ECM or ECCM. Mechs without such a suite never have the order."""
+    """Return True if a mech runs ECM or ECCM. Mechs whose suite has no emitter never have such an order."""
     return (order.ecm or order.eccm) and is_running(mech, hull)
 
 

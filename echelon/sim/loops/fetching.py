@@ -1,8 +1,8 @@
 """Prefetching of memory into a CPU's caches before loops read it.
 
-The terrain and the observations of most battles are not in the cache. Lines are prefetched a few at a time, because a
-processor stalls if too many prefetches are pending. Prefetching changes no results. A GPU needs no prefetching, because
-it hides latency by switching warps.
+The terrain and the observations of most battles are not in the cache. Cache lines are prefetched a few at a time,
+because a processor stalls if too many prefetches are pending. Prefetching changes no results. A GPU needs no
+prefetching, because it hides latency by switching warps.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ def cache_lines_each(values: Any, shares: int) -> int:
 
 @device_function
 def fetch_cache_lines(values: Any, k: int, each: int, lane: Lane) -> None:
-    """Prefetch chunk `k` of an array, with `each` cache lines per chunk. Chunks after the last line are empty."""
+    """Prefetch chunk `k` of an array, with `each` cache lines per chunk. Chunks after the last cache line are empty."""
     if lane is None:
         for line in range(k * each, min((k + 1) * each, cache_lines_each(values, 1))):
             prefetch(values, 64 * line)

@@ -47,7 +47,8 @@ def beam(
 
 @device_function
 def mark(one: Pull, paint: Paint, hulls: Hulls, rules: Rules) -> None:
-    """Numba version of `firing.paint`, for one beam. Only the first beam of each pack and weapon counts."""
+    """Numba version of `firing.paint`, for one beam. If several beams of one pack and weapon hit a target, only the
+    first one counts."""
     paint_mark = paint[one.target, hulls[one.shooter].pack]
     if paint_mark.weapon != one.weapon:
         paint_mark.weapon = one.weapon

@@ -44,6 +44,6 @@ def is_first(lane: Lane) -> Any:
 
 @device_function
 def wait(lane: Lane) -> None:
-    """Wait until all lanes arrive. Earlier writes of every lane are visible afterwards."""
+    """Wait until all lanes arrive. Afterwards, all lanes see the earlier writes of every lane."""
     if lane is not None:
         barrier()

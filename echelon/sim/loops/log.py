@@ -1,4 +1,4 @@
-"""The events of every substep of a decision, recorded by loops and returned as `step.Log`."""
+"""The events of every substep of a decision, recorded by the numba loops and returned as `step.Log`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from echelon.state import State
 
 class LogArrays(NamedTuple):
     """Buffers for the events of K substeps of B battles; they are empty without an observer. Substep k of battle b is
-    row `k * B + b`."""
+    stored in row `k * B + b`."""
 
     states: Any
     """`packing.Parts` of the states after the substeps."""
@@ -52,7 +52,8 @@ def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
 
 @device_function
 def write_log(row: int, flew: int, fired: int, scratch: Scratch, weapons: Weapons, log: LogArrays) -> None:
-    """Store the completed substep of a battle in a row, with `flew` impacts and `fired` pulls."""
+    """Store the completed substep of a battle in a row. `flew` is the number of shots in flight, and `fired` is the
+    number of weapons that fired."""
     records, impacts, pairs, pulls = scratch.records, scratch.impacts, scratch.pairs, scratch.pulls
     write(row, log.states, records, None)
     for k in range(flew):

@@ -45,7 +45,7 @@ class Records(NamedTuple):
 
 
 def fields_of(state: State) -> Parts:
-    """Return the fields of a state that records store, as arrays."""
+    """Return the fields of a state that are stored in records, as arrays."""
     # Read fields as dict items, because attribute access takes a microsecond per field.
     leaves = {part: dict(getattr(state, part).items()) for part in ("mechs", "tally", "shots", "clouds")}
     mechs, tally, shots, clouds = ([leaves[part][name] for name in FIELDS[part]] for part in leaves)
@@ -68,7 +68,7 @@ def state_of(fields: Parts, state: State, **others: Tensor) -> State:
 
 
 def shapes_of(fields: Parts) -> list[tuple[int, ...]]:
-    """Return the shape of the records of one battle for each part, given the fields of B battles."""
+    """Return for each part of a state the shape of the records of one battle, given the fields of B battles."""
     shapes = [tuple(part[0].shape[1:2]) for part in fields]
     mechs = shapes[1][0]
     shapes[3] = (mechs, shapes[3][0] // mechs)

@@ -1,8 +1,9 @@
 """NumPy record types that loops read and write: mechs, shots, clouds, orders and the constants of a battle.
 
 A record stores all values of one mech side by side. Fields have the names of `State`, `Orders` and `Roster`; see there
-for their meaning. Fields by weapon or timer have the maximum length of any catalog, so that loops are compiled once
-for all catalogs. Values by pack, pair or slot are arrays of records, so that loops are compiled once for all rosters.
+for their meaning. Fields with one value per weapon or timer have the maximum length for any catalog, so that loops are
+compiled once for all catalogs. Values per pack, pair or slot are arrays of records, so that loops are compiled once for
+all rosters.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -54,7 +55,8 @@ def record(
 ) -> np.dtype:
     """Return a record type. Each string lists fields of one type, as `name`, or `name:n` for an array of n numbers.
 
-    Indices are unsigned, because numba checks signed indices for being negative. Flags cannot be arrays in numba.
+    Indices are unsigned, because numba checks signed indices for being negative. In numba, a boolean field of a record
+    cannot be an array.
     """
     wide: dict[Any, str] = {np.float64: doubles, np.int64: longs}
     narrow: dict[Any, str] = {np.float32: floats, np.int32: ints, np.uint32: indices}

@@ -49,7 +49,7 @@ def total_by_voxel(k: int, flew: int, x: int, y: int, z: int, impacts: Impacts, 
 def damage_voxel(
     k: int, flew: int, impacts: Impacts, weapons: Weapons, mechs: Mechs, ground: Ground, rules: Rules
 ) -> None:
-    """If impact k is the first on its voxel, damage the voxel by all impacts on it."""
+    """If impact k is the first impact on its voxel, apply the damage of all impacts on this voxel."""
     x = voxel_behind(impacts[k].point, impacts[k].direction, 0, rules)
     y = voxel_behind(impacts[k].point, impacts[k].direction, 1, rules)
     z = voxel_behind(impacts[k].point, impacts[k].direction, 2, rules)

@@ -23,8 +23,10 @@ def axis_between(at: Any, to: Any, first: Any, last: Any) -> Any:
     """Return the fields of `segments.Segments` for one axis of one segment: offset, length, cell, sign, steps.
 
     Args:
-        at, to: coordinates of the start and the end.
-        first, last: cells of the start and the end.
+        at: coordinate of the start.
+        to: coordinate of the end.
+        first: cell of the start.
+        last: cell of the end.
     """
     # Use conditional expressions, because a branch would be mispredicted half of the time.
     offset, sign = (first + ONE - at if to < at else at - first), (-ONE if to < at else ONE)
@@ -218,7 +220,7 @@ def is_blocked_at(
 def is_clear(n: int, other: int, columns: Columns, flat: Columns, by_mech: Any, blocked_at: Any, line: Line) -> bool:
     """Return True if no voxel blocks strictly between the cells of two mechs.
 
-    The cell that blocked this line the last time often blocks it again, so it is checked first.
+    The cell that last blocked the line between two mechs often blocks it again, so this cell is checked first.
 
     Args:
         n, other: indices of the two mechs.

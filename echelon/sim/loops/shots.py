@@ -127,7 +127,8 @@ def fly(
     rules: Rules,
     lane: Lane,
 ) -> Any:
-    """Numba version of `shots.fly`. Returns the number of shots in flight, and fills an impact for each, by slot."""
+    """Numba version of `shots.fly`. Returns the number of shots in flight, and fills an impact for each of them, in the
+    order of the slots."""
     flew = 0
     # All GPU threads (lanes) of a battle run this loop and write the same values.
     for slot in range(shots.shape[0]):

@@ -82,7 +82,8 @@ def resolve_fire(scratch: Scratch, ground: Ground, tables: Tables) -> Any:
 
 @device_function
 def decide(b: int, battles: int, scratch: Scratch, ground: Ground, tables: Tables, log: LogArrays, lane: Lane) -> None:
-    """Numba version of `step.decide`, for one battle, in place. The order of systems is that of `step.logged_substep`.
+    """Numba version of `step.decide`, for one battle, in place. The parts of a substep run in the same order as in
+    `step.logged_substep`.
 
     Args:
         b: index of the battle.
