@@ -282,6 +282,7 @@ class SeatedPolicy(Decider):
         action = check_action(self.policy, self.who, output, (len(self.decided), self.mechs, width))
         remembered = output.get(("next", "memory"), self.memory)
         # Update in place for a CUDA graph, which reads the policy's memory at a fixed address.
+        # Otherwise assign it, because a view may later restore the old memory, which must stay intact.
         if self.is_pool or self.graph_key() is None:
             self.memory = remembered
         else:

@@ -72,7 +72,7 @@ def resolve_chat(name: str) -> ResolvedChatCommander:
     calls = path.with_name(f"{path.stem}.calls.jsonl")
     if name.startswith(f"{RECORDED}:") and not calls.is_file():
         raise FileError(f"{calls}: expected the record of the calls of {path.name}, found none")
-    # The None means that nothing is known about the model's training data.
+    # Without a checkpoint (None), the training data of the model counts as unknown.
     return ResolvedChatCommander(name, None, resolve(mechs).policy, mechs, command, settings, calls)  # type: ignore[arg-type]
 
 

@@ -315,12 +315,12 @@ class Catalog:
         return Hull[self.hulls[hull].hull_class.upper()]
 
     def material(self, kind: Material) -> MaterialSpec:
-        """Return the row of a material."""
+        """Return the catalog row of a material."""
         return self.materials[kind.name.lower()]
 
 
 def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[str, MaterialSpec]) -> None:
-    """Require that every row is within its limits and consistent with the other rows."""
+    """Require that every row of the catalog is within its limits and consistent with the other rows."""
     for table, kind in SPECS.items():
         for name, spec in getattr(catalog, table).items():
             check_name(f"catalog.{table}", name)

@@ -48,7 +48,8 @@ NO_EXTRA_REWARDS: Mapping[str, float] = MappingProxyType({})
 
 
 def require_biome(name: str) -> None:
-    """Raise `ConfigError` for an unknown biome. Imports nothing, because the name may come from an untrusted file."""
+    """Raise `ConfigError` for an unknown biome. This check imports nothing, because the name may come from an untrusted
+    file."""
     names = (*BIOME_NAMES, *REGISTERED_BIOMES)
     hint = "; register your own biome first, by echelon.register_biome(name, paint) in a module of --allow-module or"
     hint += " at the top of your script's module, so that every process that plays on its maps registers it"

@@ -46,7 +46,7 @@ def from_json(kind: Any, values: Any, where: str, over: Any = None, strict: bool
 
 
 def typed(hint: Any, value: Any, where: str, over: Any = None, strict: bool = False) -> Any:
-    """Convert a JSON value to the type of a hint: a number, a string, a dataclass, a tuple or a mapping.
+    """Convert a JSON value to the type that a type hint names: a number, a string, a dataclass, a tuple or a mapping.
 
     A mapping of dataclasses also keeps the rows of `over` that `value` does not contain.
     """
@@ -99,7 +99,8 @@ def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
 
 
 def battle_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
-    """Return the `first_difference` of two `EnvConfig.signature` without the reward, which does not affect battles."""
+    """Return the `first_difference` of two results of `EnvConfig.signature`, without the reward, which does not affect
+    battles."""
     return first_difference({**ours, "reward": None}, {**theirs, "reward": None}, "env")
 
 

@@ -28,7 +28,7 @@ class Pairs:
     """[N, N] int64, symmetric: index of the pair of two mechs in the list; P if they are not a listed pair."""
 
     def both(self, facts: Tensor) -> Tensor:
-        """`[B, P]` bool: `facts`, `[B, N]` bool, is true for both mechs of the pair."""
+        """Return `[B, P]` bool: whether `facts [B, N]` is True for both mechs of each pair."""
         return facts[:, self.first] & facts[:, self.second]
 
     def matrix(self, facts: Tensor) -> Tensor:
@@ -306,7 +306,7 @@ def hull_tables(formation: Formation, catalog: Catalog, device: torch.device) ->
 
 
 def build_pairs(wanted: Tensor) -> Pairs:
-    """Return the pairs above the diagonal of `wanted`, `[N, N]` bool, symmetric."""
+    """Return the pairs of mechs above the diagonal of `wanted`, a symmetric matrix `[N, N]` bool."""
     first, second = wanted.triu(1).nonzero().unbind(1)
     index = torch.full_like(wanted, first.shape[0], dtype=torch.int64)
     index[first, second] = index[second, first] = torch.arange(first.shape[0], device=wanted.device)

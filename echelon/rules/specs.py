@@ -193,7 +193,7 @@ LOOKS = ("ray", "thread", "flame", "rocket", "slug", "tracer", "canister")
 
 @dataclass(frozen=True)
 class SuiteSpec:
-    """A combat suite, a row of `Catalog.suites`: what its mech observes."""
+    """A combat suite: a row of `Catalog.suites`, which determines what its mech observes."""
 
     visual_slots: Annotated[int, Limits(0, 20)]
     """Maximum number of observed contacts that the mech senses itself."""

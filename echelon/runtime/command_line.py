@@ -58,7 +58,8 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def arguments() -> list[str]:
-    """Return the command-line arguments without `--allow-module` flags, and with current names of flags.
+    """Return the command-line arguments without `--allow-module` flags, and with old names of flags replaced by the
+    current names.
 
     Imports the modules that `--allow-module` names.
     """

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Progress:
-    """Logs compilations of the functions that `expect` announced, while they are called within `calling`."""
+    """Logs each compilation of a function that `expect` announced and that is called within `calling`."""
 
     def __init__(self) -> None:
         self.expected: list[str] = []
@@ -43,6 +43,7 @@ class Progress:
         # Imported here, because the import takes a second.
         from torch._dynamo.callback import callback_handler as handler
 
+        # Register the callbacks at each call, because a reset of Dynamo removes them.
         for add, remove, callback in (
             (handler.register_start_callback, handler.remove_start_callback, self._start),
             (handler.register_end_callback, handler.remove_end_callback, self._end),
@@ -111,7 +112,8 @@ CACHE = "TORCHINDUCTOR_CACHE_DIR"
 def keep_graphs() -> dict[str, Any]:
     """Return arguments of `torch.compile` that raise its limit of graphs per function to `RECOMPILE_LIMIT`.
 
-    Before torch 2.13 there is no such argument, and the limit is set for all functions of the process.
+    Before torch 2.13, `torch.compile` has no argument for this limit, so the limit is set for all functions of the
+    process.
     """
     keep_code()
     if "recompile_limit" in inspect.signature(torch.compile).parameters:

@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 
 class GraphedFunction:
-    """A function that is replayed as a CUDA graph on a GPU, without host work between kernels, and called elsewhere.
+    """A function that is replayed as a CUDA graph on a GPU, without host work between kernels, and called normally on
+    other devices.
 
     A replay repeats the kernels of the captured call, with the same addresses and Python numbers. Therefore the
     function has no arguments and returns nothing: it reads and writes tensors with fixed addresses. Calls take a key

@@ -107,7 +107,7 @@ def use_device(device: torch.device) -> torch.device:
     """Make a GPU the current device of this process, which kernels and graphs use by default.
 
     Returns:
-        The device; for a GPU with its index.
+        The device, with its index if it is a GPU.
     """
     if device.type != "cuda":
         return device

@@ -1,8 +1,8 @@
 """Run the simulation's numba loops as GPU kernels, with the same bits as on a CPU. The package numba-cuda compiles the
 loops. The kernels use the memory of torch tensors and run on torch's current stream, so CUDA graphs can capture them.
 Two defaults of GPU compilers are disabled, because they change bits: fused multiply-add, and the sign of the maximum of
-two zeros. Records are stored in tensors of bytes. Each argument is a tensor, a `DeviceRecords`, an integer, or a tuple
-of these.
+two zeros. Records are stored in tensors of bytes. Each argument of a kernel is a tensor, a `DeviceRecords`, an integer,
+or a tuple of these.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def missing_package(user: str, package: str | None, extra: str) -> str:
-    """Return the message for a package that `user` needs and that an extra of Echelon installs."""
+    """Return the error message for a missing package that `user` needs and that an extra of Echelon installs."""
     return f"{user} needs {package}, which is not installed: pip install 'echelon-marl[{extra}]'"
 
 

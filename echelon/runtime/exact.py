@@ -246,7 +246,7 @@ def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     Integers and bools are summed in int64.
 
     Graphs compiled for a CPU are an exception: they sum float32 in their own order, because float64 made the damage of
-    shots 1.5 times slower. Battles in such graphs may therefore differ from battles in other modes.
+    shots 1.5 times slower. Battles in graphs compiled for a CPU may therefore differ from battles in other modes.
     """
     is_graph_of_cpu = torch.compiler.is_compiling() and values.device.type == "cpu"
     if not values.is_floating_point() or is_graph_of_cpu:

@@ -45,17 +45,19 @@ def out_of_frame(ahead: Any, left: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
 
 
 def to_body(vector_xy: Tensor, facing: Tensor) -> Tensor:
-    """Transform world vectors `[..., 2]` to the frame of headings `facing [..., 2]`: ahead, left."""
+    """Transform world vectors `[..., 2]` to components ahead and to the left of the headings `facing [..., 2]`."""
     return torch.stack(into_frame(*vector_xy.unbind(-1), *facing.unbind(-1)), -1)
 
 
 def to_world(vector_body: Tensor, facing: Tensor) -> Tensor:
-    """Transform vectors `[..., 2]`, ahead and left of headings `facing [..., 2]`, to world vectors."""
+    """Transform vectors `[..., 2]`, given as components ahead and to the left of headings `facing [..., 2]`, to world
+    vectors."""
     return torch.stack(out_of_frame(*vector_body.unbind(-1), *facing.unbind(-1)), -1)
 
 
 def in_body_frame(offset: Tensor, facing: Tensor) -> Tensor:
-    """Transform world vectors `[B, N, K, 3]` to frames of mechs with heading `facing [B, N, 2]`: ahead, left, up."""
+    """Transform world vectors `[B, N, K, 3]` to components ahead, left and up of mechs with the headings
+    `facing [B, N, 2]`."""
     view = facing[:, :, None].expand_as(offset[..., :2])
     return torch.cat((to_body(offset[..., :2], view), offset[..., 2:]), -1)
 
@@ -66,7 +68,7 @@ def pairwise_offset(pos: Tensor) -> Tensor:
 
 
 def dot(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
-    """Return the inner product of two vectors with one tensor per axis."""
+    """Return the inner product of two vectors, each given as one tensor per axis."""
     products = [a * b for a, b in zip(one, other, strict=True)]
     return functools.reduce(torch.add, products)
 

@@ -117,7 +117,8 @@ class JsonText:
         return letter
 
     def members(self, opening: str, closing: str) -> Iterator[None]:
-        """Iterate over an object or a list. The caller must read one complete member in each step of the iteration."""
+        """Iterate over the members of a JSON object or list. The caller must read one complete member in each step of
+        the iteration."""
         self.pass_one(opening)
         if self.peek() == closing:
             self.pass_one(closing)

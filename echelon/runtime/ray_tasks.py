@@ -48,7 +48,7 @@ class RayArgs:
 
     @property
     def device(self) -> torch.device:
-        """Device of a task. Ray makes only its own GPUs visible to a task."""
+        """Device of a task. Ray makes only the GPUs that it assigned to a task visible to this task."""
         return torch.device("cuda" if self.ray_gpus > 0 else "cpu")
 
     @contextlib.contextmanager

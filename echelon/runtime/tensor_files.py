@@ -1,6 +1,6 @@
 """Untrusted safetensors files, whose header is checked before the rest is read.
 
-Components of a run store their state in such files, as tensors and JSON values.
+The components of a run store their state in safetensors files, as tensors and JSON values.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Terminal functions of all programs: print text, tables and progress bars, run, and exit with a one-line error."""
+"""Terminal functions of all programs: print text, tables and progress bars, and end a program with a one-line error."""
 
 import contextlib
 import io
@@ -201,7 +201,7 @@ def replace_unknown_letters() -> None:
 
 
 def widen_narrow_terminal() -> None:
-    """Set a width of at least `LEAST_WIDTH`, because tyro never returns from a help of three columns."""
+    """Set a width of at least `LEAST_WIDTH`, because tyro hangs when it formats a help text for three columns."""
     if shutil.get_terminal_size().columns < LEAST_WIDTH:
         os.environ["COLUMNS"] = str(LEAST_WIDTH)
 

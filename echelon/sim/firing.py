@@ -48,7 +48,7 @@ class Pulls:
 def fire(
     state: State, orders: Orders, vents: Tensor, beam_height: Tensor, paint_factors: Tensor, sim_model: SimModel
 ) -> tuple[State, Hits, Beams]:
-    """Fire all weapons that have an order to fire. All weapons act on the same state.
+    """Fire all weapons that have an order to fire. All weapons act on the state before firing.
 
     Args:
         state: the state before firing.
@@ -185,7 +185,7 @@ def kinetic(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tup
 
 
 def smoke(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute start positions, directions and flight times, `[B, R]` s, of shots that leave clouds.
+    """Compute start positions, directions and flight times, `[B, R]` s, of smoke shots, which leave clouds.
 
     These shots fly horizontally to the position of their target, or straight ahead without a target.
     """

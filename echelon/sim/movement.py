@@ -15,7 +15,8 @@ from echelon.state import State
 
 
 def move(state: State, orders: Orders, priority: Tensor, sim_model: SimModel) -> State:
-    """Turn, accelerate, then move along x, y and z in turn. Hulls never overlap and cannot step onto each other.
+    """Turn and accelerate all mechs, then move them along x, y and z, one axis after the other. Hulls never overlap and
+    cannot step onto each other.
 
     Args:
         state: the state before the movement.
@@ -30,7 +31,7 @@ def move(state: State, orders: Orders, priority: Tensor, sim_model: SimModel) ->
 
 
 def travel(state: State, priority: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Return positions and velocities, `[B, N, 3]`, after moving along x, y and z in turn."""
+    """Return positions and velocities, `[B, N, 3]`, after a move along x, y and z, one axis after the other."""
     pos, vel = state.mechs.pos, state.mechs.vel
     for axis in range(3):
         pos, vel = move_axis(axis, pos, vel, priority, state, sim_model)

@@ -109,7 +109,7 @@ def clear_voxels(opaque: Tensor, solid: Tensor, voxel: Voxel, passes: Tensor) ->
 
 
 def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """For each row, sum the weights of all counted rows with the same voxel.
+    """For each row (an impact), sum the weights of all counted rows with the same voxel.
 
     Args:
         voxel: linear voxel index of each row, `[B, S]` int32.

@@ -30,7 +30,7 @@ class Aim:
 
 
 def take_aim(state: State) -> Aim:
-    """Compute the distances and bearings of all pairs."""
+    """Compute the distances and bearings of all pairs of mechs."""
     mechs = state.mechs
     x, y, z = (materialize(u[:, None] - u[:, :, None]) for u in axes(mechs.pos))  # [B, N, N] each
     ahead_x, ahead_y = (u[..., None] for u in axes(heading(mechs.yaw)))

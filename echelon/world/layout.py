@@ -59,7 +59,8 @@ def area_depth(config: EnvConfig) -> int:
 
 
 def check_room(config: EnvConfig) -> None:
-    """Raise `ConfigError` unless both spawn areas and the smallest zone fit in a line along the longer side."""
+    """Raise `ConfigError` unless both spawn areas and the smallest zone fit in a line along the longer side of the
+    map."""
     world, needed = config.world, 2 * area_depth(config) + SMALLEST_ZONE
     longest = world.longest_side
     limit = f">= {needed} vox for {len(config.blue)} blue and {len(config.red)} red mechs and a zone"

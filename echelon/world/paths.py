@@ -89,7 +89,7 @@ class PathField(NamedTuple):
 
 
 def octile_cost(offset: Tensor) -> Tensor:
-    """Return the cost of the shortest path over open ground along `offset [..., 2]`, in columns."""
+    """Return the cost of the shortest path over open ground for a displacement `offset [..., 2]`, in columns."""
     major, minor = offset.abs().amax(-1), offset.abs().amin(-1)
     return STRAIGHT * (major - minor) + DIAGONAL * minor
 

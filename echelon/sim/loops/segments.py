@@ -188,7 +188,7 @@ def first_blocked_crossing(
     """Return the first crossing of a horizontal axis that enters a blocking cell, 0 for none. The last cell never
     blocks.
 
-    A loop without branches, over whole vectors of eight, computes all cells. A second loop finds the first set bit.
+    A first loop without branches computes all cells, in whole vectors of eight. A second loop finds the first set bit.
 
     Args:
         columns: bit columns, `[Y * X]`.
