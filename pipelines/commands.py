@@ -36,7 +36,7 @@ class Checkpoint:
         is_name = ":" in str(self.path) and not self.path.exists()
         report = inspect_checkpoint(named_checkpoint(str(self.path)).path if is_name else self.path)
         if self.json:
-            # Version 1.0 called `metadata` `claims`; scripts may read the old key until version 2.0.
+            # Version 1.0 used the key `claims` for `metadata`; scripts may read it until version 2.0.
             print(json.dumps({**asdict(report), "claims": report.metadata, "holds": report.is_valid}))
         else:
             for line in format_report(report):

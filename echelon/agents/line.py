@@ -87,7 +87,7 @@ class LineCommander(TensorDictModuleBase):
             "straight": float_table([[waits(hull, trigger, config) for trigger in Trigger] for hull in hulls]),
         }
         longest = max(len(line) for line in lines)
-        # Shorter lines are padded with steps that end at time 0 s, so these steps are never carried out.
+        # Shorter scripted lines are padded with steps that end at time 0 s, so these steps are never carried out.
         padded = [(*line, *[Step(until_s=0.0)] * (longest - len(line))) for line in lines]
         for name, read in FACTS.items():
             tables[f"step_{name}"] = float_table([[read(step) for step in line] for line in padded])

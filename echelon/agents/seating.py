@@ -121,7 +121,7 @@ class RunnerMaker:
             return policy
         if name not in self._scripted:
             twin = copy.deepcopy(policy)
-            # Store the number on the GPU; a number on the host would be copied to the GPU at each call.
+            # Store the weapon use on the GPU, because a host number would be copied to the GPU at each call.
             weapon_use = torch.full((), float(policy.weapon_use), device=self.device)
             graph = compiled_heuristic(twin, self.device)
 

@@ -251,7 +251,7 @@ class Catalog:
     rows follow, sorted by name.
 
     Raises:
-        ConfigError: if a field of a row is outside its limits. The message contains the row and the field.
+        ConfigError: if a field of a row is outside its limits. The error message contains the row and the field.
     """
 
     hulls: Mapping[str, HullSpec] = Table(HULLS)

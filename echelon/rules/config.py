@@ -170,7 +170,7 @@ class EnvConfig:
     Change a preset with `dataclasses.replace(EnvConfig.small(), comm_dim=4)`.
 
     Raises:
-        ConfigError: if a field is outside its limits. The message contains the field, its limits and the value.
+        ConfigError: if a field is outside its limits. The error message contains the field, its limits and the value.
     """
 
     world: WorldConfig = field(default_factory=WorldConfig)

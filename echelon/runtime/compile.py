@@ -140,8 +140,8 @@ def keep_code() -> None:
 def needed_guards(guards: Sequence[Any]) -> list[bool]:
     """Return which guards a graph keeps: all except guards on tensordict's cache of tensorclass checks.
 
-    The cache grows whenever any code checks a new class. A guard on its length would then recompile every graph, which
-    takes minutes.
+    The cache of tensordict grows whenever any code checks a new class. A guard on the cache's length would then
+    recompile every graph, which takes minutes.
     """
     return ["_TENSORCLASS_MEMO" not in guard.name for guard in guards]
 

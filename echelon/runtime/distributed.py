@@ -305,7 +305,8 @@ def init_ranks() -> Ranks:
 
 
 def pid_namespace() -> str:
-    """Return an identifier of the PID namespace of this process. Host names alone may not be unique."""
+    """Return an identifier of the PID namespace of this process. A host name alone may not be unique, so it does not
+    identify a machine."""
     names = [socket.gethostname()]
     with contextlib.suppress(OSError):
         names += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]

@@ -51,7 +51,7 @@ class Shown(reprlib.Repr):
 
 
 def quoted(value: object) -> str:
-    """Return a value as text for an error."""
+    """Return a value as text for an error message."""
     return cut(Shown().repr(value), LONGEST_VALUE)
 
 

@@ -7,9 +7,9 @@ forbids the functions of torch in all packages that battles depend on.
 
 Functions whose names end in `_64` take and return float64, as Python floats, tensors, or scalars in numba loops.
 Therefore these functions have no branches and call no functions. The other functions take and return float32 tensors of
-any shape. On a CPU they run a numba loop; on other devices and in compiled graphs they use torch operations with the
-same bits, except for sums in graphs compiled for a CPU. They compute in float64. About one result in ten thousand is a
-neighbour of the correctly rounded float32. No function is differentiable.
+any shape. On a CPU these functions run a numba loop; on other devices and in compiled graphs they use torch operations
+with the same bits, except for sums in graphs compiled for a CPU. They compute in float64. About one result in ten
+thousand is a neighbour of the correctly rounded float32. No function is differentiable.
 """
 
 import logging

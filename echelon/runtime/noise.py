@@ -60,7 +60,7 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
         count: number of draws per battle.
 
     Returns:
-        `[B, count]` int64 in 0 .. 2**32 - 1.
+        Random integers in 0 .. 2**32 - 1, `[B, count]` int64.
     """
     index = torch.arange(count, device=seed.device)
     key = mix(mix_seed(seed) + tick * PER_TICK + int(stream) * PER_STREAM)

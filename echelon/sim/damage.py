@@ -216,7 +216,7 @@ def apply(state: State, hits: Hits, dealt: Dealt, sim_model: SimModel) -> tuple[
         sim_model: constants of the battle.
 
     Returns:
-        The state after the hits, and `dealt` including them.
+        The state after the hits, and `dealt` including the damage of these hits.
     """
     before, tally, roster = state.mechs, state.tally, sim_model.roster
     incoming = exact.sum(hits.damage, 1)  # [B, N]

@@ -91,7 +91,7 @@ def current_material(
     """Return the current `Material` of voxels, uint8.
 
     Args:
-        made_of: uint8, original material.
+        made_of: original material, uint8.
         before: two bool tensors, whether each voxel was originally solid, and opaque.
         after: two bool tensors, whether each voxel is now solid, and opaque.
         filled: bool, whether a wreck fills the voxel.

@@ -77,7 +77,7 @@ def arrange_spawns(seeds: Tensor, config: EnvConfig) -> Spawns:
     is_turned = (chance(draws[:, 2], 0.5) & fits_turned) | (not fits_upright)
 
     def per_axis(wide: int, deep: int) -> Tensor:
-        """Return lengths along x and y, `[M, 2]`, given lengths along a row and across the rows."""
+        """Return lengths along x and y, `[M, 2]`, given lengths along a row of spawn places and across the rows."""
         upright = torch.tensor([wide, deep], device=seeds.device)
         return torch.where(is_turned[:, None], upright.flip(0), upright)
 
@@ -169,8 +169,8 @@ def choose_zones(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
     """Choose for each map the candidate with the least overlap with spawn areas, then the fairest distances.
 
     The fairest zone has the most equal walking distances for the outermost mechs of both teams. The direct lanes will
-    be walkable, so distances over open ground are close to the final ones. Among equal candidates, the first one is
-    chosen.
+    be walkable, so distances over open ground are close to the final walking distances. Among equal candidates, the
+    first one is chosen.
     """
     radius = pick(fractions(seeds, Draw.ZONE_RADIUS, 1)[:, 0], *ZONE_RADIUS)
     size = torch.tensor([world.size_x, world.size_y], device=seeds.device)

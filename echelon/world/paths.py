@@ -115,7 +115,7 @@ def standing_level(solid: Tensor, size_z: int, reach: int) -> Tensor:
     """Return the lowest level where a hull of this reach fits, `[M, Y, X]` int32; `size_z` if the hull fits at no
     level.
 
-    The hull always stands on something there: the ground, or a solid voxel below.
+    At this level, the hull always stands on something: the ground, or a solid voxel below.
     """
     around = spread(solid, reach)
     level = torch.full_like(around, size_z)
@@ -190,7 +190,8 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
         step_costs: cost of each of `STEPS`, `[M or 1, Y, X]` int32 each.
 
     Returns:
-        The costs, and the index of the first step that attains each, len(STEPS) for fixed and unreached columns.
+        The costs, and for each column the index of the first step that attains its cost, or len(STEPS) for fixed and
+        unreached columns.
     """
     fixed = cost < UNREACHED
     padded = F.pad(least_costs(cost, fixed, step_costs), (1, 1, 1, 1), value=UNREACHED)
@@ -207,8 +208,8 @@ def walk_to(goal: Tensor, solid: Tensor, lava: Tensor, size_z: int) -> PathField
     """Return the shortest paths to `goal` from all columns.
 
     Paths are first found for the widest hull. From columns that are too narrow for the widest hull, paths of narrower
-    hulls lead to its paths. The remaining columns, inside obstacles and lava, lead straight out, so every column has a
-    path.
+    hulls lead to paths of the widest hull. The remaining columns, inside obstacles and lava, lead straight out, so
+    every column has a path.
 
     Args:
         goal: columns of the goal, `[M, Y, X]` bool.

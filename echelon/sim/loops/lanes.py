@@ -30,7 +30,7 @@ def first(lane: Lane) -> Any:
 
 @device_function
 def stride(lane: Lane) -> Any:
-    """Return the step between the indices of a lane."""
+    """Return the step between the indices that a lane processes."""
     if lane is None:
         return 1
     return 32
