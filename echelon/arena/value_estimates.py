@@ -1,4 +1,4 @@
-"""Value estimates of a match's networks for recorded battles."""
+"""Value estimates for recorded battles, by the critics of the policies in a match."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ValueEstimates:
     training. Teams of other policies have no values.
 
     Args:
-        stacked: the networks; their embeddings are stored from now on.
+        stacked: the batched networks, which store their embeddings from now on.
     """
 
     def __init__(

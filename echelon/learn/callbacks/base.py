@@ -57,7 +57,9 @@ class Callback:
 
     @property
     def name(self) -> str:
-        """Key of the callback's state in a checkpoint: an identifier, unique in the run and not a trainer component."""
+        """Key of the callback's state in a checkpoint: an identifier, unique in the run, that names no trainer
+        component.
+        """
         return type(self).__name__
 
     def setup(self, trainer: TrainingRun) -> None:
@@ -112,7 +114,7 @@ class CallbackList:
     """Calls all callbacks of a run and synchronises errors, signals and requests between its processes.
 
     Args:
-        callbacks: the callbacks; those with equal `Callback.order` are called in this order.
+        callbacks: the callbacks, sorted by `Callback.order`; among equal orders, the order of this list holds.
     """
 
     def __init__(self, callbacks: Sequence[Callback], taken: Sequence[str] = ()) -> None:
@@ -154,7 +156,7 @@ class CallbackList:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_iteration_start(trainer)))
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics, is_new_stage: bool) -> None:
-        """Call `on_iteration_end` and, in a new stage, `on_stage`; then the callbacks that write checkpoints."""
+        """Call `on_iteration_end` and, in a new stage, `on_stage`; callbacks that write checkpoints are called last."""
         early = [callback for callback in self.all if callback.order < CHECKPOINTS]
         error = self._attempt(early, lambda callback: callback.on_iteration_end(trainer, metrics))
         if is_new_stage:
@@ -200,7 +202,9 @@ class CallbackList:
 
     @staticmethod
     def _agree(trainer: TrainingRun, error: Exception | SystemExit | None) -> None:
-        """Share errors and requests between all processes in one all-reduce. Both can end the run after a save."""
+        """Share errors, signals and requests between all processes in one all-reduce. After an error or a signal on any
+        process, save and raise.
+        """
         requests = trainer.requests
         maxima = trainer.ranks.maxima([error is not None, trainer.pending_signal(), requests.stop, requests.checkpoint])
         failed, signal, stop, checkpoint = (int(value) for value in maxima)
@@ -297,7 +301,7 @@ def load_callbacks(names: Sequence[str]) -> list[Callback]:
 
 
 def build(name: str) -> Callback:
-    """Build the callback of one name; an error in the user's code becomes one line."""
+    """Build the callback called `name`; an error in the user's code becomes an error message of one line."""
     kind = import_object(name)
     with in_one_line(f"--callbacks {name} must be callable without arguments"):
         callback = kind()
