@@ -93,15 +93,15 @@ def export_onnx(
     """Write a policy as an ONNX file.
 
     Args:
-            env, actions: as in `MechStep`.
-            about: texts to store as the file's metadata.
+        env, actions: as in `MechStep`.
+        about: texts to store as the file's metadata.
 
-        Returns:
-            The exported module, whose `inputs` and `outputs` are those of the file.
+    Returns:
+        The exported module, whose `inputs` and `outputs` are those of the file.
 
-        Raises:
-            ConfigError: a package for writing ONNX files is missing.
-            FileError: the file cannot be written.
+    Raises:
+        ConfigError: if a package for writing ONNX files is missing.
+        FileError: if the file cannot be written.
     """
     step = MechStep(policy, env, actions)
     mechs = torch.export.Dim("mechs")
