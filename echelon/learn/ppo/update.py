@@ -222,8 +222,8 @@ def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
 
 
 def value_error(value: Tensor, old: Tensor | None, target: Tensor, clip: float) -> Tensor:
-    """Return the squared error, or with `clip > 0` the maximum of this error and that of the value clipped around `old`.
-    All shapes are equal."""
+    """Return the squared error, or with `clip > 0` the maximum of this error and the one of the value clipped around
+    `old`. All shapes are equal."""
     error = (value - target).square()
     if clip > 0:
         assert old is not None
