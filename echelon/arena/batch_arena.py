@@ -1,10 +1,11 @@
-"""Plays battles between arbitrary policies in batches. Used by `arena.py play`, evaluations and leagues.
+"""Plays battles between arbitrary policies in batches. The command `arena.py play`, evaluations and leagues use this
+module.
 
 The course of a battle depends only on its seed, its two policies and the settings (precision, compiled or not). The
 actions of an `ActorCritic` are sampled by `echelon.runtime.noise` from the seed of the battle. On a CPU and without
 compilation, the result of a battle is bit-identical in every batch, whatever the size and the other battles of the
-batch. If a policy of another class samples from torch's global generator, all battles of the batch share that random
-stream.
+batch. If a policy that is not an `ActorCritic` samples from torch's global generator, all battles of the batch share
+that random stream.
 """
 
 from __future__ import annotations
@@ -382,15 +383,16 @@ def to_results(outcome: TensorDictBase) -> list[BattleResult]:
 
 
 def can_narrow(batch: MatchBatch) -> bool:
-    """Return whether ended battles can leave the batch: no graph fixes its size, and commanders have no state but
-    memory.
+    """Return whether ended battles can leave the batch: no graph fixes the batch size, and the commanders' whole state
+    is in memory tensors.
     """
     is_free = loops_on(batch.arena.device) and not batch.arena.settings.compiled and batch.recorder is None
     return is_free and not batch.runner.is_shared and all(map(keeps_memory, batch.runner.deciders.values()))
 
 
 def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
-    """Drop all battles except those at the indices `left [R]` int64, between two decisions; the others keep their bits.
+    """Drop all battles except those at the indices `left [R]` int64, between two decisions; the course of the remaining
+    battles does not change by a bit.
 
     Returns:
         The environment and the observation of the remaining battles.

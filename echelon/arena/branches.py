@@ -74,7 +74,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Branch:
-    """A battle that continues from a moment.
+    """A battle that continues from a moment of another battle.
 
     Args:
         chance: seed of all later random numbers, of policies and simulation. With the seed of the original battle, the
@@ -106,7 +106,7 @@ class WatchedBatch(MatchBatch):
 
 
 class InterventionBatch(MatchBatch):
-    """A batch with interventions on actions.
+    """A batch in which interventions change the actions of mechs.
 
     Where `is_set [B, N, D]` is True, actions are replaced by `values [B, N, D]`. Mechs where `follows [B, N]` is True
     walk to the destination of their order; `follows` is None if there are no such mechs.

@@ -96,7 +96,7 @@ class ArenaConfig:
 
 
 def check_settings(settings: object) -> None:
-    """Raise `ConfigError` unless `settings` is an `ArenaConfig`; earlier versions took a device here."""
+    """Raise `ConfigError` unless `settings` is an `ArenaConfig`; earlier versions of Echelon accepted a device."""
     require(isinstance(settings, ArenaConfig), "settings", "an ArenaConfig, such as ArenaConfig(device)", settings)
 
 

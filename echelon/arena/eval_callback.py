@@ -27,7 +27,7 @@ class EvalCallback(Callback):
     a distributed run evaluates. A signal aborts a running evaluation; the resumed run repeats the evaluation.
 
     Args:
-        opponent_of: builds the commanders of the panel, as in `Trainer`.
+        opponent_of: builds the commanders to evaluate against, as in `Trainer`.
     """
 
     name = "panel"

@@ -156,7 +156,7 @@ class Evaluator:
         return [name for name in self.opponents if name != BEST or self.last_iteration >= 0]
 
     def evaluate(self) -> list[Score]:
-        """Play against every opponent of the panel. This does not change the best policy, see `update_best`."""
+        """Play against every opponent of the panel. The call does not change the best policy, see `update_best`."""
         return self._play(self.arena, self.config.evaluation.battles, self.panel)
 
     def update_best(self, scores: list[Score], iteration: int) -> bool:

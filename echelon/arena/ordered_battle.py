@@ -164,8 +164,8 @@ class OrderedBattle:
             seed: seed of the random numbers.
 
         Returns:
-            `value`, the win rate (a draw counts half); `low` and `high`, its 95 % interval; `branches`; and `refused`,
-            one error line for each refused order.
+            A dict with `value`, the win rate (a draw counts half); `low` and `high`, its 95 % interval; `branches`; and
+            `refused`, one error line for each refused order.
         """
         self._require_running()
         count = whole_within("branches", branches, BRANCHES)

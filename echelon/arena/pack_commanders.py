@@ -95,7 +95,7 @@ def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
         commanders: resolved commanders or policies; objects of other types have no requirements.
 
     Raises:
-        ConfigError: if two commanders require different periods or delays.
+        ConfigError: if two commanders require different report periods or order delays.
     """
     found = [one.command for one in commanders if isinstance(one, PackCommander | PackPolicy)]
     if not found:

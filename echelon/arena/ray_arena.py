@@ -35,8 +35,8 @@ class RayArena(BatchArena):
     """A `BatchArena` whose battles run on the workers of a Ray cluster, in tasks of at most `batch` battles.
 
     On CPUs and without compilation, a battle has the same result as in this process, whatever the workers. With
-    networks this holds only if the workers have the same kind of processor, see `BatchArena`. This process plays no
-    battles.
+    networks, results are the same only if the workers have the same kind of processor, see `BatchArena`. The process
+    that owns the `RayArena` plays no battles itself.
 
     Args:
         policies: maps a name to its policy on the CPU. Ray copies the policy to the workers, so its class must be in a

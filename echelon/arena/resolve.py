@@ -97,8 +97,8 @@ class Contender:
         return team_policy_of(self.source, self.view, config, device)
 
     def checked_policy(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build the team policy. If it was passed as an object, check one decision, so that errors appear before any
-        battle.
+        """Build the team policy. If the policy was passed as an object, check one decision, so that errors appear
+        before any battle.
         """
         team = self.policy(config, device)
         if not isinstance(self.source, Commander | ActorCritic):

@@ -174,7 +174,7 @@ def style(
 
 
 class Watcher:
-    """Sums `WATCHED`, quantities that the statistics of a battle lack, per battle and team. Pass it to
+    """Sums `WATCHED`, quantities that the statistics of a battle lack, per battle and team. Pass the object to
     `BatchArena.play` as `sink`.
 
     Args:

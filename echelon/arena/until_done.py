@@ -46,11 +46,12 @@ def run_until_done(
         played: called with each step's tensordict and `[B]` bool, the battles that ran; not for captured decisions.
         on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
         graph_key: returns the graph key of `decide`, see `GraphedFunction`; each decision is then captured as a CUDA
-            graph and replayed. If None, nothing is captured.
+            graph and replayed. Without `graph_key`, nothing is captured.
         narrow: called when at most half of the stepped battles still run, with the indices `[R]` int64 of the running
-            ones; returns an environment with only these battles, and its observation. Not possible with `graph_key`.
-        in_leaves: whether `decide` takes the entries of a TensorDict as a dict, which is faster; not possible with
-            `played`.
+            ones; returns an environment with only these battles, and its observation. Cannot be combined with
+            `graph_key`.
+        in_leaves: whether `decide` takes the entries of a TensorDict as a dict, which is faster; cannot be combined
+            with `played`.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
@@ -107,7 +108,8 @@ class Endings:
         self.running[rows] &= ~ends
 
     def narrow(self) -> Tensor | None:
-        """If at most half of the stepped battles still run, step only these from now on. This copies data to the host.
+        """If at most half of the stepped battles still run, step only these from now on. The call copies data to the
+        host.
 
         Returns:
             Indices `[R]` int64 of the running battles among the battles stepped before, or None if nothing changed.
@@ -173,7 +175,7 @@ def captured(
 
 
 def state_hashes(state: State, which: Tensor) -> Tensor:
-    """Return `[B, 1]` int64 state hashes of the battles selected by `which [B]` bool; undefined for the others."""
+    """Return `[B, 1]` int64 state hashes of the battles selected by `which [B]` bool; undefined for other battles."""
     if which.device.type != "cpu":
         return state_hash(state)[:, None]
     rows = which.nonzero()[:, 0]

@@ -73,7 +73,8 @@ class ValueEstimates:
         return RecordedTeams(critic, torch.tensor(positions, device=device), team_rows, enemy_rows, sizes)
 
     def __call__(self, observation: TeamObservation) -> Tensor:
-        """Return the mean value over the living mechs of blue and red, `[B, 2]`; call it after the policies decided.
+        """Return the mean value over the living mechs of blue and red, `[B, 2]`; call this after the policies have
+        decided.
 
         Teams without an estimate have NaN.
         """

@@ -151,8 +151,8 @@ def whatif(
         interventions: the interventions; `follow_order` is skipped if no mech has an order.
         deaths: whether to compute the cost of each death.
         device, batch: the device, by default a GPU if there is one, and the number of simultaneous battles.
-        log: a file that stores the winner of each branch, so that the same call resumes after a kill. Entries of other
-            calls are dropped.
+        log: a file that stores the winner of each branch, so that the same call resumes after a kill. Entries of calls
+            with other arguments are dropped.
         on_progress: called repeatedly with the number of branches played and the total.
 
     Returns:
@@ -367,8 +367,8 @@ def differences(changes: Tensor, interventions: Sequence[str], alive: Tensor) ->
 def intervals(changes: Tensor) -> dict[str, Tensor]:
     """Return mean and 95 % interval of changes of blue's score, `[..., branches]` in -1 .. 1, see `adjusted_wald`.
 
-    That interval adds two values to the sample, so its width is above 0 even if no branch changed: one battle in a
-    hundred might still change.
+    The interval of `adjusted_wald` adds two values to the sample, so its width is above 0 even if no branch changed:
+    one battle in a hundred might still change.
     """
     mean = changes.mean(-1)
     ends = [adjusted_wald(branches, -1.0, 1.0) for branches in changes.reshape(-1, changes.shape[-1]).tolist()]

@@ -38,8 +38,8 @@ def resolve_settings(
     """Return the config with definite `num_envs`, `precision`, `compile_policy`, `cuda_graphs` and `device`.
 
     Unset settings (`auto`, or 0 battles) come from the resumed checkpoint, or else from the device. A GPU gets as many
-    battles as fit into its memory (at most 1,024), and compiles and captures everything. A CPU gets `CPU_BATTLES`
-    battles and compiles no network.
+    battles as fit into its memory (at most 1,024), and for built-in models it compiles everything and captures CUDA
+    graphs. A CPU gets `CPU_BATTLES` battles and compiles no network.
     """
     if start is not None:
         config = replace(config, **stored_settings(config, device, start.metadata["settings"]))
@@ -80,7 +80,7 @@ def stored_settings(config: TrainConfig, device: torch.device, stored: Mapping[s
 
 def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig], int]) -> TrainConfig:
     """Return the config with the largest valid number of battles, a power of two, that fits into memory. A number is
-    valid if the config's fractions of it are whole.
+    valid if the config's shares and minibatches divide it evenly.
 
     Args:
         config: config of the run, resolved except for `num_envs`.

@@ -1,7 +1,7 @@
 """Learnability of each map: prioritised level replay (Jiang et al. 2021).
 
-The score of a map is p (1 - p) for the learner's win rate p there (Rutherford et al. 2024). The score is 0 if the
-learner always or never wins, and largest at a win rate of one half.
+The score of a map is p (1 - p), where p is the learner's win rate on the map (Rutherford et al. 2024). The score is 0
+if the learner always or never wins, and largest at a win rate of one half.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LevelScores:
         return share * (1 - share)
 
     def weights(self, active: Tensor, uniform: float, stale: float) -> Tensor:
-        """Return the fraction of new battles to play on each of the maps `active [T]`, `[T]`.
+        """Return the fraction of new battles to play on each of the maps `active [T]`, as a tensor `[T]`.
 
         Args:
             uniform: part of the battles that is split equally among all maps.

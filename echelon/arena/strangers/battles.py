@@ -47,9 +47,9 @@ class Case(NamedTuple):
 def cases_of(population: Population, battles: int, beside: int) -> list[Case]:
     """Return all cases (kinds of battles) of a population of opponents and partners.
 
-    First, the policy commands its whole team against each opponent. Then it shares its team with a partner, for each
-    number of own mechs, each partner and each opponent. Each partner takes the next seeds in turn; the seeds are the
-    same against all opponents.
+    First, the policy commands its whole team against each opponent. Then the policy shares its team with a partner,
+    with one case for each number of own mechs, partner and opponent. Each partner takes the next seeds in turn; the
+    seeds are the same against all opponents.
     """
     mechs, seeds, case_seeds = len(population.rosters[0]), battles // 2, beside // 2
     cases = [Case(opponent, "", mechs, tuple(range(seeds))) for opponent in population.opponents]
@@ -80,7 +80,7 @@ def ships(name: str) -> bool:
 
 
 class ProtocolBattle(NamedTuple):
-    """A battle of the protocol."""
+    """A battle of protocol 2."""
 
     run: int
     kind: int | str

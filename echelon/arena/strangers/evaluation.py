@@ -49,8 +49,9 @@ class StrangersEvaluation:
 
     @property
     def scores(self) -> Mapping[str, Any]:
-        """`focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and its 95 %
-        interval, `low` and `high`, over the `unit` (docs/PROTOCOL.md)."""
+        """The scores `focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and
+        its 95 % interval, `low` and `high`, over the `unit` (docs/PROTOCOL.md).
+        """
         scores: Mapping[str, Any] = self.record["scores"]
         return scores
 
@@ -211,8 +212,8 @@ def protocol_arena(
 
 
 def hashes_of(population: Population) -> dict[str, str]:
-    """Return the sha256 of each opponent and partner, or its name if it has none. Raise `FileError` if one differs from
-    `populations.json`.
+    """Return the sha256 of each opponent and partner, or its name if it has none. Raise `FileError` if a sha256 differs
+    from `populations.json`.
     """
     hashes = {}
     for name in dict.fromkeys((*population.opponents, *population.partners)):

@@ -62,7 +62,7 @@ def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return the win rates of a run as tables with a row per seed and a column per opponent, number of own mechs or set
-    piece. The gap is the win rate of the whole team minus that with a partner.
+    piece. The gap is the win rate of the whole team minus the win rate with a partner.
     """
     focal = np.stack([won(case["outcomes"]).reshape(-1, 2).mean(1) for case in run["cases"] if not case["partner"]], 1)
     own_counts = sorted({case["mine"] for case in shared_cases(run)})

@@ -111,8 +111,8 @@ class Verification:
 
     @property
     def unseen(self) -> float:
-        """If a larger fraction of the battles were invented, at least 95 of 100 samples would contain an invented
-        battle.
+        """A fraction of all battles: if more than this fraction were invented, at least 95 of 100 samples would contain
+        an invented battle.
         """
         return 0.0 if self.replayed == self.battles else 1 - 0.05 ** (1 / self.replayed)
 
@@ -256,7 +256,7 @@ def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: S
 
 
 def require_same_runs(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
-    """Raise `FileError` if the weights are others, or if a provenance differs from the one in the policy's
+    """Raise `FileError` if the weights of a run differ, or if its provenance differs from the one in the policy's
     checkpoint.
     """
     for number, (claimed_run, run) in enumerate(zip(result["runs"], arena.runs, strict=True)):
@@ -271,9 +271,7 @@ def require_same_runs(result: Mapping[str, Any], arena: ProtocolArena, name: str
 
 
 def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
-    """Describe the first difference between scores that is too large for another version of SciPy; None if there is
-    none.
-    """
+    """Describe the first difference between scores that another SciPy version cannot explain; None if there is none."""
     if isinstance(ours, dict):
         if not isinstance(theirs, dict) or ours.keys() != theirs.keys():
             return f"{where} has other entries"

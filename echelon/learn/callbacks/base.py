@@ -84,7 +84,9 @@ class Callback:
         """Called when battles of an evaluation were recorded, on the first process only, before `on_evaluation`."""
 
     def on_checkpoint(self, trainer: TrainingRun, path: Path) -> None:
-        """Called on every process after a new checkpoint was written. State changed here is not in that checkpoint."""
+        """Called on every process after a new checkpoint was written. State that this method changes is not in the new
+        checkpoint.
+        """
 
     def on_run_end(self, trainer: TrainingRun) -> None:
         """Called after the last iteration, unless an error or a signal ended the run."""
@@ -127,7 +129,9 @@ class CallbackList:
             require(name.isidentifier() and name not in taken, "Callback.name", f"an identifier not in {taken}", name)
 
     def setup(self, trainer: TrainingRun, states: Mapping[str, StateDict]) -> None:
-        """Set up each callback and restore its stored state, if any. The first error closes all callbacks."""
+        """Set up each callback and restore its stored state, if any. After the first error, all callbacks are
+        closed.
+        """
 
         def set_up(callback: Callback) -> None:
             is_own = type(callback).__module__.partition(".")[0] != "echelon"
@@ -203,7 +207,7 @@ class CallbackList:
     @staticmethod
     def _agree(trainer: TrainingRun, error: Exception | SystemExit | None) -> None:
         """Share errors, signals and requests between all processes in one all-reduce. After an error or a signal on any
-        process, save and raise.
+        process, write a checkpoint and raise an exception on all processes.
         """
         requests = trainer.requests
         maxima = trainer.ranks.maxima([error is not None, trainer.pending_signal(), requests.stop, requests.checkpoint])
@@ -260,7 +264,9 @@ class TrainingRun:
     """Settings that this or an earlier resume changed, see `Checkpoint.changes`."""
 
     def save(self) -> Path:
-        """Write a checkpoint, unless this iteration has one, and prune earlier ones; return the checkpoint's path."""
+        """Write a checkpoint unless this iteration has one, and delete old checkpoints; return the checkpoint's
+        path.
+        """
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -290,8 +296,9 @@ class TrainingRun:
 
     @property
     def ended(self) -> bool:
-        """Whether the run ends here: it is finished or stopped, or `train` has done its `iterations`. Equal on all
-        processes."""
+        """Whether the run ends here: it is finished or stopped, or `train` has completed its `iterations`. Equal on all
+        processes.
+        """
         return self.finished or self.stopped or self.counters.iterations == self.last
 
 

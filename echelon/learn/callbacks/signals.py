@@ -32,8 +32,8 @@ class SignalHandler(Callback):
     SIGINT and SIGTERM are always handled. The other signals are handled only if they would end the process: not SIGHUP
     under `nohup`, and no signal that already has a handler.
 
-    Used as a context manager, the class handles signals inside the block. Otherwise it handles them from the
-    construction of the trainer to the end of `Trainer.train`.
+    Used as a context manager, the class handles signals inside the block. Without a `with` block, it handles signals
+    from the construction of the trainer to the end of `Trainer.train`.
     """
 
     def __init__(self) -> None:

@@ -103,9 +103,7 @@ class ThreadChoice(Callback):
         trainer.log(f"{gained}; no gain in {', '.join(slow) or 'any part'}")
 
     def _detect_load(self, trainer: TrainingRun) -> None:
-        """Log when other programs start or stop occupying the cores. This is skipped if the run has several
-        processes.
-        """
+        """Log when other programs start or stop occupying the cores. Runs with several processes skip this check."""
         wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
         self.shares.append(cpu / max(wall, 1e-9))
         is_busy = max(self.shares) < SHARE

@@ -59,7 +59,8 @@ def save_checkpoint(
     provenance: Provenance = UNKNOWN,
     ancestors: tuple[str, ...] = (),
 ) -> None:
-    """Write a checkpoint atomically. With several processes, all must call it with a path on a shared disk.
+    """Write a checkpoint atomically. With several processes, all processes must call this function with a path on a
+    shared disk.
 
     Args:
         path: the folder to create; it must not exist yet.

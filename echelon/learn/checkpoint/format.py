@@ -195,7 +195,7 @@ class Checkpoint:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """The ancestors of any weights trained from this checkpoint: `ancestors`, then the sha256 of its own
+        """The ancestors of any weights trained from this checkpoint, which are `ancestors` and this checkpoint's own
         weights.
         """
         return descent(self.ancestors, str(self.metadata["files"][POLICY]))
@@ -205,8 +205,9 @@ class Checkpoint:
         return from_metadata(CurriculumState, self.metadata, "curriculum")
 
     def policy_for(self, name: str, env: EnvConfig, device: torch.device) -> ActorCritic:
-        """Build the policy for battles of `env`, in evaluation mode. Log a warning if it was trained under old
-        rules."""
+        """Build the policy for battles of `env`, in evaluation mode. Log a warning if the policy was trained under old
+        rules.
+        """
         width = self.metadata["comm_dim"]
         expect(width == env.comm_dim, f"{name}: comm_dim", f"{env.comm_dim} for this battle", width)
         warn_rules_version(name, self.versions.rules)
@@ -237,7 +238,9 @@ class Checkpoint:
         return policy.to(device).eval()
 
     def meta_model(self) -> ActorCritic:
-        """Build the policy on the meta device: stored tensors are checked against its shapes before any allocation."""
+        """Build the policy on the meta device, so that stored tensors can be checked against its shapes before any
+        allocation.
+        """
         with without_numbers():
             return self.model.build(self.specs)
 
@@ -317,7 +320,9 @@ def warn_rules_version(name: str, rules: int) -> None:
 
 
 def require_files(files: dict[str, Any], processes: int) -> None:
-    """Check that `files` lists exactly the files of a checkpoint, each with a sha256. This prevents path traversal."""
+    """Check that `files` lists exactly the files of a checkpoint, each with a sha256. The check prevents path
+    traversal.
+    """
     expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
     for name in sorted(files.keys() ^ expected):
         raise FileError(f"{METADATA}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
@@ -345,7 +350,7 @@ about four times the bytes actually written."""
 
 
 def most_run_bytes(metadata: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
-    """Return the maximum bytes of one process's resume state: battles, frozen opponents, and callback state."""
+    """Return the maximum size of one process's resume state in bytes: battles, frozen opponents, and callback state."""
     memory = sum(map(math.prod, metadata["memory"].values()))
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
     terrain = COLUMN_BYTES * env.world.size_x * env.world.size_y

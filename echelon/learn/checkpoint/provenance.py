@@ -145,7 +145,9 @@ def provenance_of(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenanc
 
 
 def split_of(config: EnvConfig) -> str:
-    """Return the provenance entry of a config's split."""
+    """Return the provenance entry of a config's split (train, validation or test), or of its map seed without a
+    split.
+    """
     return config.split or f"none:{config.map_seed}"
 
 

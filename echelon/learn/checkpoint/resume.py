@@ -104,7 +104,7 @@ class EnvSnapshot:
     """Snapshot of the running battles: state, observations, recurrent memory, returns so far, seeds of the next
     battles, and the map pool.
 
-    Terrain is stored as a sparse difference from its map, which takes at most a tenth of the full size.
+    Terrain is stored as its sparse difference from the map; the difference takes at most a tenth of the full size.
     """
 
     def __init__(self, collector: TeamCollector, levels: LevelScores | None = None) -> None:

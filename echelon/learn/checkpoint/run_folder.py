@@ -51,8 +51,8 @@ def last_saved_at(folder: Path) -> float:
 
 
 def resolve_resume(config: TrainConfig) -> TrainConfig:
-    """Resolve `--resume auto`, which requires a named run folder. It means `latest` if the folder contains a run, else
-    a new run.
+    """Resolve `--resume auto`, which requires a named run folder. `auto` means `latest` if the folder contains a run,
+    and else a new run.
     """
     if config.resume != "auto":
         return config

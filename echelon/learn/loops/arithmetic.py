@@ -59,7 +59,9 @@ def array(values: Tensor) -> np.ndarray:
 
 @jit.device_function
 def widened(value: Any, is_half: bool) -> Any:
-    """Convert an element of an array, as returned by `array`, to float32; `is_half` tells that it holds bfloat16."""
+    """Convert an element of an array, as returned by `array`, to float32; `is_half` is True if the array holds
+    bfloat16.
+    """
     return np.int32(np.int32(value) << np.int32(16)).view(np.float32) if is_half else np.float32(value)
 
 

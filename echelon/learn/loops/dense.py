@@ -1,4 +1,4 @@
-"""Linear layer with ReLU on a CPU: one loop adds the bias and applies ReLU after the matrix product, another one
+"""Linear layer with ReLU on a CPU: one loop adds the bias and applies ReLU after the matrix product, another loop
 computes the gradients.
 """
 

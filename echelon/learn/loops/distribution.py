@@ -1,5 +1,5 @@
-"""Action distribution on a CPU: one loop computes log-probabilities and their derivatives, another one the entropies
-and theirs.
+"""Action distribution on a CPU: one loop computes log-probabilities and their derivatives, another loop computes
+entropies and their derivatives.
 
 The dense form in `echelon.learn.models.distribution` defines the results, but takes about eighty tensor operations.
 """

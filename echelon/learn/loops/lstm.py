@@ -2,7 +2,7 @@
 
 The loops of the forward and of the backward pass both compute the activations from the gate inputs, which is faster
 than reading stored activations. Input and state are adjacent in memory, so one matrix product computes the gates from
-both, and another one computes the gradients of both.
+both, and another product computes the gradients of both.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def unpool_all(grad: Any, x: Any, is_half: bool, ends: Any, largest: Any, out: A
 def padded_count(count: int, limit: int) -> int:
     """Round `count` up by at most an eighth, to one of eight values per power of two; at most `limit`.
 
-    This limits the number of shapes, because oneDNN generates code for every new shape. With unrounded row counts,
+    Rounding limits the number of shapes, because oneDNN generates code for every new shape. With unrounded row counts,
     generating code took a third of a learning step (64 against 42 ms for 2,560 decisions of a mech).
     """
     step = max(2 ** (count.bit_length() - 4), 1)
@@ -120,7 +120,7 @@ class PackedPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """Route the mean's gradient to all entries above 0, and the maximum's to the largest entry."""
+        """Route the mean's gradient to all entries above 0, and the maximum's gradient to the largest entry."""
         x, ends, largest = ctx.saved_tensors
         out, arrays = torch.empty_like(x), [array(values) for values in (ends, largest)]
         unpool_all(array(grad.contiguous()), array(x), x.dtype == torch.bfloat16, *arrays, array(out))

@@ -162,8 +162,9 @@ class ActorCritic(TensorDictModuleBase):
 
     @property
     def architecture(self) -> Hashable | None:
-        """Key that is equal for networks that can be stacked, see `echelon.agents.stacked`; None for a subclass, which
-        may override `forward`."""
+        """Key that is equal for networks that can share one forward pass over stacked weights, see
+        `echelon.agents.stacked`; None for a subclass, which may override `forward`.
+        """
         return (self.model, self.specs) if type(self) is ActorCritic else None
 
     def frozen_network(self, device: torch.device) -> ActorNetwork:

@@ -89,7 +89,7 @@ class MaskedPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor, None]:
-        """Route the mean's gradient to all valid entries above 0, and the maximum's to the largest entry."""
+        """Route the mean's gradient to all valid entries above 0, and the maximum's gradient to the largest entry."""
         masked, largest, count = ctx.saved_tensors
         to_mean, to_largest = grad.chunk(2, -1)
         is_largest = torch.rsub(masked - largest[..., None, :], 1, alpha=-STEEP).clamp_min_(0)

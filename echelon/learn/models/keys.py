@@ -1,8 +1,8 @@
 """Keys and layout of a policy's entries in a TensorDict.
 
 Entries have one mech axis after the batch, as in `echelon.versus` (batch `[B]`, `ego [B, A, F]`) and in the batches of
-`TeamCollector`. Or entries have no mech axis and every mech is a row of the batch, as in `echelon.mechs` (batch `[B,
-A]`).
+`TeamCollector`. Alternatively, entries have no mech axis and every mech is a row of the batch, as in `echelon.mechs`
+(batch `[B, A]`).
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ def unroll_back(saved: Sequence[Tensor], weight: Tensor, keep: Tensor, grad: Ten
 class LSTMUnroll(torch.autograd.Function):
     """LSTM over a sequence, with a hand-written backward pass.
 
-    Autograd would add up a weight gradient per step and store every activation. Here the weight gradient is one matrix
-    product over all steps, and activations are recomputed.
+    Autograd would add up a weight gradient per step and store every activation. In this class the weight gradient is
+    one matrix product over all steps, and activations are recomputed.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Input and output columns of a network by name: those of this version, or those of its checkpoint.
+"""Names of a network's input and output columns, either those of this version or those of the network's checkpoint.
 
 A network built for an earlier layout selects its own columns from the current observation. New columns and streams are
 ignored, so they break no checkpoint. A column that is missing in the current observation is an error.

@@ -49,7 +49,7 @@ def check_class(name: str, config: object) -> None:
 
 
 def model_class(kind: str) -> type[ModelConfig]:
-    """Return the config class of a model. This may import a module, so `kind` must come from the user, never from a
+    """Return the config class of a model. The call may import a module, so `kind` must come from the user, never from a
     file.
 
     Args:

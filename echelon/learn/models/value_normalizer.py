@@ -14,9 +14,9 @@ EPSILON = 1e-6
 class ValueNorm(nn.Module):
     """Exponential moving mean and deviation of the value targets; the critic predicts normalised values.
 
-    TorchRL's `PopArtValueNorm` only normalises the loss. Here the critic's output is converted to real units before it
-    is combined with rewards. The sums are float64, because the variance is a difference of two sums, whose digits would
-    cancel in float32 if the mean were thousands of standard deviations.
+    TorchRL's `PopArtValueNorm` only normalises the loss. With this class, the critic's output is converted to real
+    units before it is combined with rewards. The sums are float64, because the variance is a difference of two sums,
+    whose digits would cancel in float32 if the mean were thousands of standard deviations.
     """
 
     mean: Tensor

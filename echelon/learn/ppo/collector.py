@@ -301,7 +301,7 @@ class TeamCollector(BaseCollector):
     def _write(
         self, step: Leaves, shown: Leaves, decided: TensorDictBase, values: Leaves, reward: Tensor, after: Leaves
     ) -> None:
-        """Add a decision's other entries to `step`, which holds its view (network inputs), and write `step` to the
+        """Add all other entries of a decision to `step`, which holds the network inputs, and write `step` to the
         rollout.
         """
         step |= {(name,): decided.get(name) for name in DECIDED}
@@ -342,7 +342,7 @@ class TeamCollector(BaseCollector):
             following.copy_(torch.where(is_stored[..., None], self.views.value_of(stored), following))
 
     def _count(self, shown: Leaves, after: Leaves, reward_terms: Tensor, ended: Tensor | None) -> None:
-        """Add the battles that ended to the sums; skipped if the host knows that there are none."""
+        """Add the battles that ended to the sums; do nothing if the host knows that no battle ended."""
         by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
         self.earned += torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
         if ended is not None and not len(ended):
@@ -392,9 +392,9 @@ def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) 
 def stagger_episode_starts(env: EchelonEnv) -> None:
     """Start the first battles part-way, so that they do not all end together.
 
-    Synchronous battles would show the learner one phase of the game at a time, and the critic would forget the others.
-    The clock and both scores of each battle advance by the same random fraction of their limits. The first observation
-    still shows the clock and the scores as zero.
+    Synchronous battles would show the learner one phase of the game at a time, and the critic would forget the other
+    phases. The clock and both scores of each battle advance by the same random fraction of their limits. The first
+    observation still shows the clock and the scores as zero.
     """
     rules, state = env.config.rules, env.state
     share = noise.uniform(state.seed, 0, Stream.STAGGER, 1)[:, 0]

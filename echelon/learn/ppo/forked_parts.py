@@ -159,7 +159,7 @@ def serve(memory: SharedMemory, compute: Compute, rank: int, size: int, to_start
 class ForkedParts:
     """Context manager that computes parts of minibatches in several processes, including this one.
 
-    If a process ends early, this process computes its parts with the same result.
+    If a worker process ends early, this process computes the missing parts with the same result.
 
     Args:
         compute: computes one part; it draws no random numbers and has no side effects.

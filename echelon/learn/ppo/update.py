@@ -180,8 +180,9 @@ class RecurrentPPOLoss(LossModule):
 
 
 def without_padded_mechs(data: TensorDictBase) -> TensorDictBase:
-    """Return a minibatch `[S, L]` with zeros in all entries of padding. Otherwise NaN in padding would reach the
-    weights' gradients, because NaN times 0 is NaN."""
+    """Return a minibatch `[S, L]` with zeros in all entries of padding. Without these zeros, NaN in padding would reach
+    the weights' gradients, because NaN times 0 is NaN.
+    """
     exists = data.get(EXISTS, None)
     if exists is None:
         return data
@@ -349,7 +350,8 @@ class PPO:
         """Update from one rollout with advantages.
 
         Minibatches are shuffled with torch's default generator. The update never syncs with a GPU: after an epoch with
-        a KL above `target_kl`, the remaining steps are skipped on the device. On a CPU these steps are not computed.
+        a KL above `target_kl`, the remaining steps are skipped on the device. On a CPU the remaining steps are not
+        computed.
 
         Args:
             batch: the rollout `[G, T]`, see `TeamCollector`.
