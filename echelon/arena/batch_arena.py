@@ -1,9 +1,11 @@
-"""Plays battles between arbitrary policies in batches. Used by `arena.py play`, evaluations and leagues.
+"""Plays battles between arbitrary policies in batches. The command `arena.py play`, evaluations and leagues use this
+module.
 
 The course of a battle depends only on its seed, its two policies and the settings (precision, compiled or not). The
-actions of an `ActorCritic` are sampled by `echelon.runtime.noise` from the seed of the battle. Uncompiled and on a CPU,
-the result is bit-identical for any batch size and any other battles in the batch. A policy of another class that
-samples from torch's global generator shares one random stream with the whole batch.
+actions of an `ActorCritic` are sampled by `echelon.runtime.noise` from the seed of the battle. On a CPU and without
+compilation, the result of a battle is bit-identical in every batch, whatever the size and the other battles of the
+batch. If a policy that is not an `ActorCritic` samples from torch's global generator, all battles of the batch share
+that random stream.
 """
 
 from __future__ import annotations
@@ -57,16 +59,18 @@ Policies = Callable[[str], "TeamPolicy | SharedTeam"]
 
 
 class StepSink(Protocol):
-    """Stores steps of battles, such as `echelon.datasets.dataset.DatasetWriter`; changes nothing."""
+    """Interface of objects that store the steps of battles, for example `echelon.datasets.dataset.DatasetWriter`."""
 
     def begin(self, battles: Sequence[Battle]) -> None:
-        """Start a batch of these battles; further battles in its steps are padding."""
+        """Start a batch of `battles`; steps may contain more battles after these, which are padding."""
 
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
-        """Store a decision, batch `[B]`, with its input and `next`, for the battles in `running [B]`."""
+        """Store one decision of each battle where `running [B]` is True; `stepped` has batch `[B]` and a `next`
+        entry.
+        """
 
     def end(self, outcome: TensorDictBase) -> None:
-        """End the batch, with the result of `run_until_done`."""
+        """Finish the batch; `outcome` is the result of `run_until_done`."""
 
 
 class Battle(NamedTuple):
@@ -110,14 +114,14 @@ class BatchResult:
 
 
 class BatchArena:
-    """Plays battles between policies in batches. Later batches reuse the environment.
+    """Plays battles between policies in batches. Later batches of the same size reuse the environment.
 
     Args:
         policies: maps a name to its policy; called once per name and batch.
-        settings: settings; defaults are resolved for the device. If something is compiled, batches are padded to a
-            power of two that never decreases, and networks run in chunks of a fixed size, which limits the number of
-            compiled graphs. Batches that are recorded or stored, or contain a policy without `graph_key`, are never
-            captured.
+        settings: batch size, precision and compilation; each `auto` or None is resolved for the device. With
+            compilation, batches are padded to a power of two that never decreases, and networks run on chunks of a
+            fixed size, so that few graphs are compiled. A batch is not captured as a CUDA graph if it is recorded or
+            stored, or contains a policy without `graph_key`.
     """
 
     def __init__(self, env: EnvConfig, policies: Policies, settings: ArenaConfig) -> None:
@@ -140,7 +144,7 @@ class BatchArena:
 
     @property
     def setup(self) -> dict[str, Any]:
-        """Device and `ArenaConfig.as_json`, which describe how results were computed."""
+        """Device, precision and compilation with which results are computed, as JSON values."""
         return {"device": self.processor, **self.settings.as_json()}
 
     @functools.cached_property
@@ -166,9 +170,9 @@ class BatchArena:
     def play_batches(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Generator[tuple[int, BatchResult], None, None]:
-        """Play any number of battles; yield the index of the first battle and the result of each finished batch.
+        """Play any number of battles; for each finished batch, yield the index of its first battle and its result.
 
-        A recorded batch is the first one.
+        Only the first batch can be recorded.
         """
         for start in range(0, len(battles), self.settings.batch):
             yield start, self.play(battles[start : start + self.settings.batch], recorder, sink)
@@ -230,7 +234,9 @@ class BatchArena:
 
 
 def slot_index(battle: Battle, side: int) -> int:
-    """Return a team's slot in its block, 0 .. `SLOTS` - 1: a hash of battle and side, so that blocks fill evenly."""
+    """Return a team's slot in a block of `SLOTS` teams of one policy: a hash of battle and side, so blocks fill
+    evenly.
+    """
     return zlib.crc32(f"{battle.blue} {battle.red} {battle.seed} {side}".encode(errors="surrogatepass")) % SLOTS
 
 
@@ -238,7 +244,7 @@ class MatchBatch:
     """A batch of battles in progress: the environment and the policies of all teams.
 
     Args:
-        policy_of: maps a name to a policy; by default the arena's mapping.
+        policy_of: maps a name to a policy; by default `arena.policies`.
     """
 
     def __init__(
@@ -272,7 +278,9 @@ class MatchBatch:
             self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
 
     def _teams(self, count: int) -> tuple[dict[str, list[TeamSeat]], dict[str, TeamPolicy]]:
-        """Return, by policy name, the teams or parts of teams that it commands, and the policy."""
+        """Return two dicts keyed by policy name: the teams or parts of teams that the policy commands, and the
+        policy.
+        """
         with torch.inference_mode(False):
             names = dict.fromkeys(name for battle in self.battles for name in (battle.blue, battle.red))
             by_name = {name: self.policy_of(name) for name in names}
@@ -290,7 +298,9 @@ class MatchBatch:
         return slots, policies
 
     def graph_key(self) -> Hashable | None:
-        """Return a key of everything decisions depend on except tensors updated in place; None if unknown."""
+        """Return a key under which a CUDA graph can be reused: all that decisions depend on, except tensors updated in
+        place. None if unknown.
+        """
         return self.runner.graph_key()
 
     def play(
@@ -341,11 +351,11 @@ class MatchBatch:
 
 
 def command_packs(env: EchelonEnv, orders: Tensor, td: Shown, decision: Tensor | int) -> None:
-    """Write the orders of recorded commanders for a decision into `td`.
+    """Write into `td` the orders that the pack commanders of a recorded battle gave for a decision.
 
     Args:
-        orders: `[K, P, D]`, as `BatchArena.orders`.
-        decision: a number, or `[B]`, index of the decision in the battle.
+        orders: recorded orders, `[K, P, D]`, see `BatchArena.orders`.
+        decision: index of the decision in its battle, a number or `[B]`.
     """
     number = torch.as_tensor(decision, device=env.device).expand(env.num_envs) // env.config.command.period
     silence = torch.zeros_like(orders[:1])
@@ -356,7 +366,7 @@ def command_packs(env: EchelonEnv, orders: Tensor, td: Shown, decision: Tensor |
 
 
 def to_results(outcome: TensorDictBase) -> list[BattleResult]:
-    """Convert the tensordict of `run_until_done` to host values."""
+    """Convert the tensors returned by `run_until_done` to one `BattleResult` per battle."""
     host = {name: value.tolist() for name, value in outcome.items()}
     return [
         BattleResult(
@@ -373,16 +383,19 @@ def to_results(outcome: TensorDictBase) -> list[BattleResult]:
 
 
 def can_narrow(batch: MatchBatch) -> bool:
-    """Return whether ended battles can be dropped: shapes may change, and all state of commanders is in memories."""
+    """Return whether ended battles can leave the batch: no graph fixes the batch size, and the commanders' whole state
+    is in memory tensors.
+    """
     is_free = loops_on(batch.arena.device) and not batch.arena.settings.compiled and batch.recorder is None
     return is_free and not batch.runner.is_shared and all(map(keeps_memory, batch.runner.deciders.values()))
 
 
 def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
-    """Keep only the battles at indices `left [R]` int64, between two decisions; they continue bit by bit.
+    """Drop all battles except those at the indices `left [R]` int64, between two decisions; the course of the remaining
+    battles does not change by a bit.
 
     Returns:
-        Their environment and their observation.
+        The environment and the observation of the remaining battles.
     """
     count, states = batch.env.num_envs, batch.env.get_state(left)
     memories = batch.runner.memories()

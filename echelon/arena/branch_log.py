@@ -1,4 +1,4 @@
-"""A file with the winners of branches, which grows during a count so that it can resume after a kill."""
+"""A file with the winners of branches (continued copies of a battle), from which a killed count can resume."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WINNERS = {letter: winner for winner, letter in LETTERS.items()}
 
 
 class BranchLog:
-    """The winners of branches, in order.
+    """The winners of branches (continued copies of a battle), in the order of the branches.
 
-    The first line of the file identifies the battles; each further line has one letter per branch of a batch. Entries
-    of another call and unfinished lines are dropped.
+    The first line of the file identifies the battles; each further line has one letter per branch of a batch.
+    Unfinished lines, and entries of a call with another `identity`, are dropped.
 
     Args:
         path: the file; None to store the winners in memory only.
-        identity: values that identify the battles, by their `repr`.
+        identity: values whose `repr` identifies the battles.
     """
 
     def __init__(self, path: Path | None, identity: Sequence[object]) -> None:

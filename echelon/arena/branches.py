@@ -1,4 +1,4 @@
-"""Battles that continue from a moment of another battle: with other random numbers, or with a changed mech."""
+"""Battles that continue from a moment of another battle, with other random numbers or an intervention on a mech."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ EDITS: dict[str, tuple[str, int | None]] = {
 
 @dataclass(frozen=True)
 class Moment:
-    """A battle before one of its decisions, with the commanders' memory."""
+    """Snapshot of a battle before one of its decisions, with the recurrent memory of the commanders."""
 
     decision: int
     state: TensorDictBase
@@ -74,11 +74,11 @@ class Moment:
 
 @dataclass(frozen=True)
 class Branch:
-    """A battle that continues from a moment.
+    """A battle that continues from a moment of another battle.
 
     Args:
-        chance: seed of all later random numbers, of policies and simulation. The seed of the original battle
-            reproduces it.
+        chance: seed of all later random numbers, of policies and simulation. With the seed of the original battle, the
+            branch repeats the original battle.
         mech: index of the mech with the `intervention`, blue first.
     """
 
@@ -89,14 +89,14 @@ class Branch:
 
 
 class WatchedBatch(MatchBatch):
-    """One battle; the moments before the decisions that `is_kept` selects are appended to `moments`."""
+    """A batch of one battle that appends a snapshot to `moments` before each decision that `is_kept` selects."""
 
     def __init__(self, *of_match: Any, is_kept: Callable[[int], bool], moments: list[Moment]) -> None:
         super().__init__(*of_match)
         self.is_kept, self.moments = is_kept, moments
 
     def graph_key(self) -> None:
-        """Return None: copies made between decisions cannot be captured."""
+        """Return None: a CUDA graph cannot contain the copies that are made between decisions."""
 
     def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
         if self.is_kept(int(decision)):
@@ -106,10 +106,10 @@ class WatchedBatch(MatchBatch):
 
 
 class InterventionBatch(MatchBatch):
-    """A batch with interventions on actions.
+    """A batch in which interventions change the actions of mechs.
 
-    Columns of actions in `is_set [B, N, D]` bool are replaced by `values [B, N, D]`, and mechs in `follows [B, N]` bool
-    walk to their ordered destination; `follows` is None if no mech does.
+    Where `is_set [B, N, D]` is True, actions are replaced by `values [B, N, D]`. Mechs where `follows [B, N]` is True
+    walk to the destination of their order; `follows` is None if there are no such mechs.
     """
 
     is_set: Tensor
@@ -117,10 +117,10 @@ class InterventionBatch(MatchBatch):
     follows: Tensor | None
 
     def graph_key(self) -> None:
-        """Return None: battles start at different decisions, so decisions are not captured."""
+        """Return None: branches start at different decisions, so no CUDA graph is captured."""
 
     def choose(self, interventions: Sequence[tuple[int, Intervention | None]]) -> None:
-        """Set the mech and intervention of the first battles."""
+        """Set the mech and the intervention of each of the first `len(interventions)` battles."""
         shape = (self.env.num_envs, sum(self.sizes), action_width(self.env.config.comm_dim))
         is_set, values = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
         follows = torch.zeros(shape[:2], dtype=torch.bool)
@@ -143,9 +143,9 @@ class InterventionBatch(MatchBatch):
 
 
 def walking(action: Tensor, follows: Tensor, state: State, sim_model: SimModel) -> Tensor:
-    """Return `action [B, N, D]`, in which mechs in `follows [B, N]` that have a destination walk there around walls.
+    """Return `action [B, N, D]`, changed so that mechs in `follows [B, N]` with a destination walk there, around walls.
 
-    Their turning and firing does not change.
+    Turning and firing of these mechs stay unchanged.
     """
     target = destination(state, sim_model)
     step = to_body(way_there(state, target, sim_model).step, heading(state.mechs.yaw)).clamp(-1, 1)
@@ -165,7 +165,9 @@ def has_order(moment: Moment) -> bool:
 
 
 class BranchBatch(InterventionBatch):
-    """A batch of branches, in order; the seed of a battle is the `chance` of its branch."""
+    """Plays one battle per branch, in the order of `branches`; the seed of each battle is the `chance` of its
+    branch.
+    """
 
     def __init__(self, *of_match: Any, branches: Sequence[Branch]) -> None:
         super().__init__(*of_match)
@@ -177,7 +179,7 @@ class BranchBatch(InterventionBatch):
         self.choose([(branch.mech, branch.intervention) for branch in branches])
 
     def reset_battles(self) -> TensorDictBase:
-        """Set every branch to its moment."""
+        """Set each battle to the moment at which its branch starts."""
         super().reset_battles()
         sim_model, branches = self.env.sim_model, self.branches
         states = torch.cat(
@@ -195,13 +197,13 @@ class BranchBatch(InterventionBatch):
 
 @dataclass(frozen=True)
 class Fork:
-    """The changes of a battle from a decision on.
+    """Changes to a battle that take effect at a decision.
 
     Args:
         decision: the first decision that may differ.
-        battle: commanders and seed from then on; new commanders start with empty memory.
+        battle: commanders and seed from that decision on; new commanders start with empty memory.
         mech: index of the mech with the `intervention`, blue first.
-        edits: values set in the state at that decision: mech, a name in `EDITS`, value.
+        edits: values to set in the state before that decision, as tuples of mech, name in `EDITS`, and value.
     """
 
     decision: int
@@ -212,7 +214,7 @@ class Fork:
 
 
 class ForkedBatch(InterventionBatch):
-    """One battle from its start, changed from a decision on."""
+    """Plays one battle from its start, with the changes of `fork` from a decision on."""
 
     def __init__(self, *of_match: Any, fork: Fork) -> None:
         super().__init__(*of_match)
@@ -228,7 +230,7 @@ class ForkedBatch(InterventionBatch):
         super()._decide(td, decision)
 
     def _intervene(self) -> TensorDictBase:
-        """Switch to the new commanders and the changed state; return the observation."""
+        """Switch to the commanders and the state after the fork; return the observation."""
         fork, (before,) = self.fork, self.battles
         old = self.runner.memories()
 
@@ -249,14 +251,14 @@ class ForkedBatch(InterventionBatch):
 
 
 def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
-    """Return the memory of the team in a row of the batch, `[1, A]`."""
+    """Return the recurrent memory of the team in row `row` of the batch; batch size `[1, A]`."""
     return batch.runner.memories()[row][None]
 
 
 def state_of(
     state: TensorDictBase, mech: int, intervention: Intervention | None, sim_model: SimModel
 ) -> TensorDictBase:
-    """Return a state of `get_state`, `[1]`, after an intervention."""
+    """Return `state`, the `get_state` of one battle, after an intervention on a mech."""
     hp, leg_hp = (state.get(("state", "mechs", name))[0, mech] for name in ("hp", "leg_hp"))
     if intervention == "removed":
         changed = (torch.zeros_like(hp), leg_hp)
@@ -271,7 +273,7 @@ def state_of(
 
 
 def edited(state: TensorDictBase, edits: Sequence[tuple[int, str, float]]) -> TensorDictBase:
-    """Return a state of `get_state`, `[1]`, with edited values; `set_state` validates it."""
+    """Return `state`, the `get_state` of one battle, with the values of `edits`; `set_state` validates them."""
     state = state.clone() if edits else state
     for mech, name, value in edits:
         field, axis = EDITS[name]
@@ -281,7 +283,7 @@ def edited(state: TensorDictBase, edits: Sequence[tuple[int, str, float]]) -> Te
 
 
 def moments_of(arena: BatchArena, battle: Battle, is_kept: Callable[[int], bool]) -> tuple[BattleResult, list[Moment]]:
-    """Play a battle; return its result and its moments before the decisions that `is_kept` selects."""
+    """Play a battle; return its result and a snapshot before each decision that `is_kept` selects."""
     moments: list[Moment] = []
     with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, moments=moments)):
         (result,) = arena.play([battle]).results
@@ -294,7 +296,7 @@ def play_branches(
     branches: Sequence[Branch],
     on_batch: Callable[[Sequence[BattleResult]], object] = lambda results: None,
 ) -> list[BattleResult]:
-    """Play branches of a battle to their ends, with its commanders.
+    """Play the branches of a battle to the end, with the commanders of that battle.
 
     Args:
         on_batch: called with the results of each batch.
@@ -311,7 +313,7 @@ def play_branches(
 
 @contextlib.contextmanager
 def batches_made_by(arena: BatchArena, make_batch: Callable[..., MatchBatch]) -> Iterator[None]:
-    """Context manager in which an arena plays another kind of batches."""
+    """Context manager in which an arena creates its batches with `make_batch`."""
     default, arena.make_batch = arena.make_batch, make_batch
     try:
         yield

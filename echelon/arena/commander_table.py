@@ -1,4 +1,4 @@
-"""A round robin of commanders: win rates, and the cost of orders."""
+"""A round robin of commanders: win rates, and number and cost (tokens, seconds) of their orders."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CommanderTable:
         return sorted(rows, key=lambda row: -row["win_rate"])
 
     def as_json(self) -> dict[str, Any]:
-        """Return JSON values: rows, pairs with every outcome, facts, setup."""
+        """Return the table as JSON values: rows, results of every pair, facts about the commanders, and settings."""
         pairs = [{"x": x, "y": y, **result.as_json()} for (x, y), result in self.results.items()]
         return {"rows": self.rows(), "commanders": dict(self.facts), "pairs": pairs, "setup": dict(self.setup)}
 
@@ -92,7 +92,8 @@ def commander_table(
         on_battles: called regularly with the number of battles played since the last call.
 
     Raises:
-        ConfigError: if there are fewer than two commanders, a duplicate, or different required periods or delays.
+        ConfigError: if there are fewer than two commanders or duplicates, or if two commanders require different report
+            periods or order delays.
         FileError: if a name is not the name of a commander.
     """
     require(len(names) >= 2, "commanders", "two or more", list(names))

@@ -1,4 +1,4 @@
-"""Settings of arenas: device, batch size, precision, compiled graphs and captured decisions."""
+"""Settings of arenas: device, batch size, precision, compilation and CUDA graphs."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class ArenaConfig:
         return ArenaConfig(device, compiled=SWITCH[run.evaluation.compiled], cuda_graph=cuda_graph)
 
     def of_match(self, battles: int) -> ArenaConfig:
-        """Return the settings for a match of `battles` battles in total, which limit the batch."""
+        """Return the settings for a match of `battles` battles in total, which is also the maximum batch."""
         return replace(self, batch=min(self.batch, battles), battles=battles)
 
     def definite(self, decisions: int) -> ArenaConfig:
-        """Return the settings with all defaults replaced by the device's values.
+        """Return the settings with each `auto` or None replaced by the value for the device.
 
         Args:
             decisions: length of the longest battle.
@@ -88,7 +88,7 @@ class ArenaConfig:
         return replace(self, precision=precision, compiled=compiled, cuda_graph=cuda_graph)
 
     def as_json(self) -> dict[str, Any]:
-        """Return precision, and whether networks and simulation are compiled and decisions captured.
+        """Return the precision, whether networks and simulation are compiled, and whether CUDA graphs are captured.
 
         Each setting may change the last bits of a network's decision, and so the winner.
         """
@@ -96,14 +96,15 @@ class ArenaConfig:
 
 
 def check_settings(settings: object) -> None:
-    """Raise `ConfigError` unless `settings` is an `ArenaConfig`; earlier versions took a device here."""
+    """Raise `ConfigError` unless `settings` is an `ArenaConfig`; earlier versions of Echelon accepted a device."""
     require(isinstance(settings, ArenaConfig), "settings", "an ArenaConfig, such as ArenaConfig(device)", settings)
 
 
 def definite_precision(precision: Precision, device: torch.device) -> Precision:
     """Return the precision that a device uses; `auto` is bf16 on a GPU with native bf16 products, else fp32.
 
-    A CPU always uses fp32, with or without bf16 instructions, so that results do not depend on them.
+    On a CPU `auto` is fp32 even if there are bf16 instructions, so that results do not depend on the CPU's
+    instructions.
     """
     if precision != "auto":
         return precision
@@ -111,7 +112,7 @@ def definite_precision(precision: Precision, device: torch.device) -> Precision:
 
 
 def is_worth_compiling(device: torch.device, batch: int, battles: int | None = None, decisions: int = 0) -> bool:
-    """Return whether a device compiles by default; arguments as in `is_much_work`."""
+    """Return whether arenas on a device compile by default; for the arguments see `is_much_work`."""
     return device.type == "cuda" and is_much_work(battles, batch, decisions) and can_compile(device)
 
 
@@ -127,7 +128,7 @@ def saved_s(battles: int, batch: int, decisions: int) -> float:
 
 
 def is_much_work(battles: int | None, batch: int, decisions: int) -> bool:
-    """Return whether a match is long enough for compiling on a GPU.
+    """Return whether a match is long enough that compiling on a GPU saves time.
 
     Args:
         battles: total number of battles; None if unknown.

@@ -21,13 +21,13 @@ from echelon.scenarios.piece import find_piece, pieces
 
 
 class EvalCallback(Callback):
-    """Plays the panel of an `Evaluator` before a run, every `EvalConfig.every` iterations and at the end.
+    """Evaluates the learner with an `Evaluator` before a run, every `EvalConfig.every` iterations and at the end.
 
-    It writes `evaluations.csv`, and a checkpoint of each policy that beats the best so far. Only the first process
-    evaluates. A signal aborts an evaluation; a resumed run repeats it.
+    The callback writes `evaluations.csv`, and requests a checkpoint of each new best policy. Only the first process of
+    a distributed run evaluates. A signal aborts a running evaluation; the resumed run repeats the evaluation.
 
     Args:
-        opponent_of: builds the commanders of the panel, as in `Trainer`.
+        opponent_of: builds the commanders to evaluate against, as in `Trainer`.
     """
 
     name = "panel"
@@ -47,7 +47,7 @@ class EvalCallback(Callback):
             self.evaluator = Evaluator(trainer.policy, trainer.config, trainer.folder, self.opponent_of)
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Evaluate a policy that has not been evaluated before."""
+        """Evaluate the policy if this iteration is due for an evaluation and has none yet."""
         iteration = trainer.counters.iterations
         if self.evaluator is not None:
             # `last` is -1 in a resumed run that trained without this callback: keep all rows of its table.
@@ -88,7 +88,9 @@ class EvalCallback(Callback):
         return is_time and evaluator.last_iteration != iteration
 
     def _play(self, trainer: TrainingRun, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
-        """Play, log and record an evaluation; return its scores, or an empty list after a signal."""
+        """Play an evaluation, log its scores and write them to files; return the scores, or an empty list after a
+        signal.
+        """
         scores: list[Score] = []
         replays: list[Replay] = []
         replayed = trainer.config.replay_battles if is_final else min(trainer.config.replay_battles, 1)
@@ -125,7 +127,9 @@ class EvalCallback(Callback):
             trainer.log(f"best so far, kept as {path}")
 
     def on_run_end(self, trainer: TrainingRun) -> None:
-        """Play the set pieces and the final evaluation, and record a part of it, as configured."""
+        """Play the set pieces (short test scenarios) and the final evaluation, and record some of its battles, as
+        configured.
+        """
         if self.evaluator is not None:
             if trainer.config.evaluation.pieces > 0:
                 trainer.run_interruptible(lambda: self._play_pieces(trainer))
@@ -152,10 +156,10 @@ class EvalCallback(Callback):
 
 
 class Summary(Callback):
-    """Logs the scores before and after the run and the paths of its files, after the last evaluation.
+    """After the last evaluation, logs the scores before and after the run and the paths of the run's files.
 
     Args:
-        evaluation: the evaluating callback, which must come before this one.
+        evaluation: the run's `EvalCallback`, which must precede this callback in the list.
     """
 
     def __init__(self, evaluation: EvalCallback) -> None:

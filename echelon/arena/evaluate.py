@@ -125,24 +125,24 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a policy on a task: sampled actions, every seed once per side, on maps that training never uses.
 
-    Battles between scripted commanders have the same bits on every processor. Networks are reproducible on one kind of
-    device. A policy that samples from torch's global generator, as TorchRL's modules do, is reproducible with the same
-    `batch`.
+    Battles between scripted commanders have the same bits on every processor. Battles with networks are reproducible on
+    the same kind of device. A policy that samples from torch's global generator, as TorchRL's modules do, is
+    reproducible with the same `batch`.
 
-    Long because each argument is described here.
+    The function is long because its docstring describes each argument.
 
     Args:
         policy: a name (a commander, `trained:NAME`, a checkpoint or run folder, `league:FOLDER/NAME`,
             `package.module:Commander`), a `pathlib.Path`, a TorchRL module, or any callable on TensorDicts of the view
-            `env`. Without `env`, its keys determine the view, or else the TensorDicts are those of a team
-            (`echelon.views.group_policy`). A network must be in evaluation mode: `policy.eval()`.
+            `env`. Without `env`, the view follows from the policy's keys; without keys the TensorDicts are those of a
+            team (`echelon.views.group_policy`). A network must be in evaluation mode, so call `policy.eval()` before.
         task: a name in `echelon.tasks()`, a `Task`, or a `Scenario`; for set pieces use `skill_profile`.
         opponents: names or paths, or team policies by name; by default the task's.
         battles: even number of battles against each opponent; by default the task's.
         seeds: the `battles / 2` seeds of the battles; by default derived from the task's seed.
         split: split of maps and battles instead of the task's; the result then does not count for the task.
-        env: the view that the policy was made for, if its keys do not say so: `echelon.mechs` or `echelon.versus`,
-            possibly transformed. Transforms are not applied.
+        env: the view that the policy was made for, if the policy's keys do not determine it (`echelon.mechs` or
+            `echelon.versus`, possibly transformed). Transforms are not applied.
         device: device of simulation and policies; by default that of the policy, else a GPU if there is one.
         batch: maximum number of simultaneous battles.
         precision: dtype of the networks' matrix products, see `definite_precision`.
@@ -208,7 +208,7 @@ def evaluate(
 
 
 def in_split(config: EnvConfig, split: Split | None) -> EnvConfig:
-    """Return the config with another split; unchanged for None."""
+    """Return the config with another split of maps and seeds, or unchanged if `split` is None."""
     return config if split is None else replace(config, split=split)
 
 
@@ -235,7 +235,9 @@ def opponent_names(opponents: Any) -> list[str]:
 
 
 def opponent_of(policy: Contender, name: str, given: TeamPolicy | None) -> Contender:
-    """Return the opponent of a name: the evaluated policy itself, a given policy, or the named commander."""
+    """Return the opponent called `name`: the evaluated policy itself, the policy `given`, or the commander of that
+    name.
+    """
     if name == policy.name:
         is_itself = given is None and name != POLICY
         require(is_itself, "opponents", f"other names than {POLICY}", name)
@@ -247,7 +249,7 @@ def versions_of(setup: Mapping[str, Any]) -> dict[str, Any]:
     """Return all versions that a result depends on.
 
     Args:
-        setup: settings of the arena, with `device`, the processor.
+        setup: settings of the arena, including the processor's name, `device`.
     """
     return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, **setup}
 
@@ -256,10 +258,10 @@ ANSWERS = ("met", "not met", "unknown")
 
 
 def entries_of(ids: Mapping[str, str], policy: Contender, opponents: Sequence[Contender]) -> dict[str, str | None]:
-    """Return the opponents' names in provenance records, by name; None if unknown.
+    """Return the provenance entry of each opponent (an id or hash), keyed by the opponent's name; None if unknown.
 
     Args:
-        ids: ids of the policies, by name.
+        ids: ids of the policies, keyed by name.
     """
     entries: dict[str, str | None] = {}
     for one in opponents:
@@ -270,11 +272,11 @@ def entries_of(ids: Mapping[str, str], policy: Contender, opponents: Sequence[Co
 
 
 def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return for maps, battle and each opponent whether training contained it: `met`, `not met` or `unknown`.
+    """Return whether training contained the maps, the battle and each opponent, as `met`, `not met` or `unknown`.
 
     Args:
         config: config of the evaluation's battles.
-        opponents: each opponent's name in provenance records, by name.
+        opponents: provenance entry of each opponent, keyed by the opponent's name.
     """
     return {
         "maps": provenance.map_exposure(config),

@@ -62,7 +62,7 @@ class Score:
         return self.result.x_wins / self.result.battles
 
     def row(self) -> dict[str, object]:
-        """Return the `COLUMNS` that follow from the match."""
+        """Return the values of those `COLUMNS` that are computed from the battles."""
         row = self.result.row(self.by_side)
         del row["draws"]
         return {"rival": self.rival, **row}
@@ -82,9 +82,9 @@ def format_row(row: Mapping[str, Any]) -> str:
 
 
 def panel_task(config: TrainConfig, opponents: tuple[str, ...]) -> Task:
-    """Return the held-out battles against these opponents by which a run selects its best policy.
+    """Return held-out battles against `opponents`, as a task; their results select the best policy of a run.
 
-    Tasks use other battles, so the selection does not bias a result on a task.
+    Published tasks use other battles, so this selection does not bias results on published tasks.
     """
     panel, battles = Protocol(opponents, config.evaluation.battles, RUN_SEED), held_out(config.env, RUN_SEED)
     return Task("training", "the run's own panel", config.env, *current_versions(), battles, panel)
@@ -132,9 +132,10 @@ class Evaluator:
         self.behaviour = CsvTable(self.path.with_name(BEHAVIOUR), BEHAVIOUR_COLUMNS, last)
 
     def _arena(self, battles: int, is_recorded: bool = False) -> BatchArena:
-        """Create an arena for that many simultaneous battles per opponent, in the run's precision.
+        """Create an arena with the run's precision, for `battles` simultaneous battles per opponent.
 
-        The arena keeps its environment. Recorded battles run uncompiled, because compiling would take longer.
+        The arena reuses its environment. To record battles, nothing is compiled, because compiling would take longer
+        than the battles.
         """
         run = self.config
         is_compiled = form_of(self.device, run.backend) != "eager" and run.compile_policy != "off"
@@ -149,17 +150,19 @@ class Evaluator:
 
     @property
     def panel(self) -> list[str]:
-        """Opponents of the next evaluation. The first one has no best policy yet, other than the evaluated one."""
+        """Opponents of the next evaluation. The first evaluation omits the best policy, which is still the evaluated
+        policy itself.
+        """
         return [name for name in self.opponents if name != BEST or self.last_iteration >= 0]
 
     def evaluate(self) -> list[Score]:
-        """Play against every opponent of the panel. This does not change the best policy, see `update_best`."""
+        """Play against every opponent of the panel. The call does not change the best policy, see `update_best`."""
         return self._play(self.arena, self.config.evaluation.battles, self.panel)
 
     def update_best(self, scores: list[Score], iteration: int) -> bool:
-        """Replace the best policy unless the current one has a lower mean win rate against the named commanders.
+        """Store the current policy as the best, unless its mean win rate against the named commanders is lower.
 
-        At equal win rates the later policy wins, because it was trained for longer.
+        At equal win rates the later policy is stored, because it was trained for longer.
 
         Args:
             scores: the result of `evaluate`; a score against the best policy itself is ignored.
@@ -191,13 +194,14 @@ class Evaluator:
     def evaluate_final(self) -> list[Score]:
         """Play `EvalConfig.final_battles` battles against every opponent of the panel.
 
-        A compiled arena is reused, because another batch size would be compiled again.
+        If the arena is compiled, it is reused, because a new batch size would require another compilation.
         """
         battles = self.config.evaluation.final_battles
         return self._play(self.arena if self.arena.settings.compiled else self._arena(battles), battles, self.panel)
 
     def record_battles(self, count: int, name: str = LEARNER) -> Replay:
-        """Replay the first battles of an evaluation against the last named commander and record them.
+        """Play the first battles of an evaluation against the last commander in `EvalConfig.tiers` again, and record
+        them.
 
         Recorded battles run in eager mode, which is many times slower on a CPU.
 

@@ -1,4 +1,4 @@
-"""Replays of a recorded battle with changes from a moment on."""
+"""Replays of a recorded battle that changes at a chosen time."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def fork(
     changes: Sequence[tuple[int, str, float]] = (),
     device: torch.device | str | None = None,
 ) -> Replay:
-    """Replay a recorded battle, and continue it differently from a time on.
+    """Replay a recorded battle up to the time `at_s`, and continue it with changes.
 
     Args:
         battle: a replay, or its file.
         index: index of the battle in the replay.
         at_s: time of the changes in seconds.
-        blue, red: new commanders from then on, if any; they start with empty memory.
-        seed: seed of the random numbers from then on; by default those of the battle.
-        mech, intervention: a mech, blue first, and the intervention on it.
+        blue, red: new commanders from that time on, if any; they start with empty memory.
+        seed: seed of all random numbers from that time on; by default the seed of the battle.
+        mech, intervention: index of a mech, blue first, and the intervention on that mech.
         changes: values to set at that time: the index of a mech, blue first, one of `hp`, `leg_hp`, `heat`,
             `stability`, `x`, `y`, `z` (vox, of the hull's centre) and `yaw` (rad), and the value.
         device: by default a GPU if there is one.
@@ -78,7 +78,7 @@ def fork(
 def checked_changes(
     config: EnvConfig, mech: Any, intervention: Any, changes: Sequence[Any]
 ) -> tuple[tuple[int, str, float], ...]:
-    """Check all changes of a fork and return its edits."""
+    """Check the arguments of `fork` that change a mech; return `changes` as `Fork.edits`."""
     whole_within("mech", mech, Limits(0, config.num_mechs - 1))
     is_intervention = intervention is None or intervention in ALL_INTERVENTIONS
     require(is_intervention, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
@@ -88,7 +88,7 @@ def checked_changes(
 
 
 def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
-    """Check an edit; return the mech, the field's name and the value."""
+    """Check one of the `changes` of a fork; return its mech, field name and value."""
     is_triple = isinstance(edit, Sequence) and not isinstance(edit, str) and len(edit) == 3
     require(is_triple, "changes", "triples (mech, field, value)", edit)
     mech, name, value = edit
@@ -100,7 +100,7 @@ def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
 
 
 def record_fork(arena: BatchArena, battle: Battle, change: Fork, known: BattleSetup, successor: BattleSetup) -> Replay:
-    """Record a battle with changes from a decision on, under the names of its commanders before and after."""
+    """Record a battle with the changes of a fork; a replaced commander is named `OLD, then NEW`."""
     recorder = Recorder([0])
     with batches_made_by(arena, partial(ForkedBatch, fork=change)):
         arena.play([battle], recorder)
@@ -119,7 +119,7 @@ def with_fork(replay: Replay, index: int, change: Fork, forked: Replay) -> Repla
 
 
 def check_same_before(was: Recorded, became: Recorded, decision: int) -> None:
-    """Raise `FileError` if a replayed battle differs from the recorded one before its fork."""
+    """Raise `FileError` if a replayed battle differs from the recorded one before the decision of the fork."""
     for name in ("pos", "yaw", "hp", "heat"):
         recorded, replayed = (getattr(battle, name)[: decision + 1] for battle in (was, became))
         limit = f"as recorded in the first {decision} decisions"

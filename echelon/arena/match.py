@@ -1,4 +1,4 @@
-"""Matches: two commanders play a number of battles, each seed once on either side."""
+"""Matches: two commanders play a number of battles, two per seed with exchanged sides."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ Z_95 = 1.959964
 def win_rate_interval(shares: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % confidence interval (low, high) of a mean win rate.
 
-    Battles of one seed share map and spawns, so they are not independent, but seeds are: the sample is the win rate on
-    each seed. With two independent battles per seed, the interval is as wide as Wilson's over battles. If each side
-    wins one battle of every seed, it shrinks with the number of seeds, not with its square root.
+    Battles with the same seed share map and spawns, so only seeds are independent: the sample has one win rate per
+    seed. If the two battles of each seed were independent, the interval would be as wide as Wilson's interval over
+    battles. If one side wins every battle, the width is inversely proportional to the number of seeds, not to its
+    square root.
 
     Args:
-        shares: one number in 0 .. 1 per seed.
+        shares: the win rate on each seed, between 0 and 1.
     """
     return adjusted_wald(shares, 0.0, 1.0)
 
 
 def adjusted_wald(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
-    """Return the 95 % interval (low, high) of the mean of values in `least` .. `most`.
+    """Return the 95 % interval (low, high) of the mean of `values`, each between `least` and `most`.
 
     The adjusted Wald interval for paired data (Bonett and Price 2012): the values `least` and `most` are added to the
     sample before mean and deviation are computed.
@@ -57,7 +58,7 @@ def adjusted_wald(values: Sequence[float], least: float, most: float) -> tuple[f
 
 
 def interval_over_seeds(points: Sequence[float]) -> tuple[float, float]:
-    """Return `win_rate_interval` for the points of battles, in which each two battles share a seed."""
+    """Return `win_rate_interval` for the points of battles, of which numbers 2i and 2i + 1 share a seed."""
     return win_rate_interval([sum(pair) / 2 for pair in zip(points[::2], points[1::2], strict=True)])
 
 
@@ -140,7 +141,7 @@ class Result:
         return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(self.stat_names)}
 
     def row(self, by_side: bool = False) -> dict[str, Any]:
-        """Return battles, wins, draws and win rate of X with its 95 % interval, and its main mean statistics.
+        """Return battles, wins, draws and win rate of X with its 95 % interval, and the means of the main statistics.
 
         Args:
             by_side: whether to add the win rates by side.
@@ -161,7 +162,9 @@ class Result:
         }
 
     def as_json(self) -> dict[str, object]:
-        """Return JSON values. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
+        """Return JSON values. `blue_wins` and `red_wins` count wins by side, `x_wins` and `y_wins` count wins by
+        commander.
+        """
         return {
             "battles": self.battles,
             "blue_wins": self.count(Winner.BLUE),
@@ -187,7 +190,7 @@ def match_events(result: Result, x: str, y: str, seeds: Sequence[int]) -> list[d
     """Return a `match` event for each battle between X and Y, in the format of a league's log.
 
     Args:
-        seeds: one seed for each two battles.
+        seeds: one seed per pair of battles.
     """
     return [
         {
@@ -203,7 +206,7 @@ def outcomes_json(outcomes: Sequence[BattleResult], sides: Sequence[str] = SIDES
     """Return the result of each battle and the hash of its final state, in the format of result files.
 
     Args:
-        sides: the sides of X, repeated in order.
+        sides: side of X in each battle; a shorter sequence is repeated.
     """
     return [
         {
@@ -219,15 +222,17 @@ def outcomes_json(outcomes: Sequence[BattleResult], sides: Sequence[str] = SIDES
 
 
 class Match:
-    """A commander X against several opponents, with the same seeds against each and every seed once per side.
+    """A match of commander X against several opponents, with the same seeds against each opponent. X plays every seed
+    once per side.
 
     Policies sample their actions, as in training, from the seed of the battle, so a longer match starts with the
     battles of a shorter one. (The mean action would be a different policy: a trigger that fires occasionally would
     fire never, or always.)
 
     Args:
-        others: the opponents by name. Names determine the slots of teams in stacked forward passes, so a match is
-            reproducible bit by bit only with the same names. A name equal to that of X must denote the same policy.
+        others: the opponents by name. Names determine the order of teams in batched forward passes, so a match is
+            reproducible bit by bit only with the same names. An opponent with the name of X must be the same policy as
+            X.
         battles: number of battles against each opponent; even.
         settings: settings of the arena.
     """
@@ -260,12 +265,14 @@ class Match:
             recorder: records the battles at the indices given by `places`, if the first batch contains them.
 
         Returns:
-            A result per opponent, by name.
+            One result per opponent, keyed by the opponent's name.
         """
         return play_match(self.arena, self.x, self.others, battle_seeds(seed, self.battles), recorder)
 
     def places(self, other: str, battles: Sequence[int]) -> list[int]:
-        """Return the indices of the given battles against `other` among all battles of `play`, for a `Recorder`."""
+        """Convert indices of battles against `other` to their indices among all battles of `play`, as a `Recorder` uses
+        them.
+        """
         return places(self.others, other, battles)
 
 
@@ -285,7 +292,7 @@ def play_match(
     watch: Callable[[Iterator[BatchResult], int, BatchArena], Iterable[BatchResult]] | None = None,
     sink: StepSink | None = None,
 ) -> dict[str, Result]:
-    """Let X play every opponent on every seed, once per side.
+    """Play X against every opponent with every seed, once per side.
 
     Args:
         recorder: records the battles at the indices given by `places`, if the first batch contains them.
@@ -293,7 +300,7 @@ def play_match(
         sink: stores every step.
 
     Returns:
-        A result per opponent, by name.
+        One result per opponent, keyed by the opponent's name.
     """
     sides = [pair for opponent in others for pair in ((x, opponent), (opponent, x))]
     battles = [Battle(*pair, seed) for seed in seeds for pair in sides]
@@ -310,7 +317,7 @@ def play_match(
 
 
 def places(others: Sequence[str], other: str, battles: Sequence[int]) -> list[int]:
-    """Return the indices of the given battles against `other` among all battles of `play_match`."""
+    """Convert indices of battles against `other` to their indices among all battles of `play_match`."""
     pair, pairs = others.index(other), len(others)
     return [2 * (number // 2 * pairs + pair) + number % 2 for number in battles]
 
@@ -326,7 +333,7 @@ def named_match(
     """Create the match between the commanders named `x` and `y`, with names as in `resolve`.
 
     Args:
-        env: config of the battles; None for `common_env` of both.
+        env: config of the battles; None for the config that both were trained in, see `common_env`.
         battles, settings: as in `Match`.
     """
     check_settings(settings)

@@ -1,4 +1,6 @@
-"""One battle commanded step by step. It can be forked, evaluated by rollouts from copies, and saved as a replay."""
+"""One battle commanded step by step. The battle can be copied, evaluated by rollouts of copies, and saved as a
+replay.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ STEPS = Limits(1, 10_000, "steps")
 
 
 class OrderedBattle:
-    """A battle whose packs are commanded externally. One step is `CommandConfig.period` decisions.
+    """A battle in which the caller gives orders to the packs (groups of mechs) of a team. One step is
+    `CommandConfig.period` decisions.
 
     Args:
         config: config of the battle; orders are enabled in a copy of the config.
@@ -77,7 +80,7 @@ class OrderedBattle:
 
     @property
     def seat(self) -> OrderTargets:
-        """Values that orders may refer to."""
+        """Packs, enemies and map size that orders of the commanded team may refer to."""
         return order_targets(self.port.view.env, GROUPS.index(self.side))
 
     def report(self) -> Report:
@@ -116,10 +119,10 @@ class OrderedBattle:
         return refused + self.order(orders)
 
     def advantage(self, text: str, branches: int, seed: int = 0) -> float:
-        """Return the change of the win rate from the current state due to a reply's orders, -1 to 1.
+        """Return by how much the orders in a reply change the win rate from the current state, -1 to 1.
 
-        The win rates with and without the orders are estimated by `whatif` with common random numbers. Returns 0 for
-        an unreadable reply.
+        The win rates with and without the orders are estimated by `whatif` with common random numbers. The result is 0
+        for an unreadable reply.
         """
         try:
             orders, _ = read_orders(text, self.seat)
@@ -161,8 +164,8 @@ class OrderedBattle:
             seed: seed of the random numbers.
 
         Returns:
-            `value`, the win rate (a draw counts half); `low` and `high`, its 95 % interval; `branches`; and `refused`,
-            one error line for each refused order.
+            A dict with `value`, the win rate (a draw counts half); `low` and `high`, its 95 % interval; `branches`; and
+            `refused`, one error line for each refused order.
         """
         self._require_running()
         count = whole_within("branches", branches, BRANCHES)

@@ -1,4 +1,4 @@
-"""Pack commanders in matches: policies that give orders to packs in addition to the actions of their mechs."""
+"""Pack commanders in matches: policies that also give orders to packs (groups of mechs of their team)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from echelon.runtime.errors import require
 
 
 class CommandedTeam(NamedTuple):
-    """A team of a batch with a pack commander."""
+    """A team with a pack commander, in a batch of battles."""
 
     battle: int
     side: int
@@ -31,7 +31,7 @@ class BatchOrders:
     """The pack commanders in a batch of battles. Use `of` to create them.
 
     Args:
-        seats: pairs of an order giver and its seats.
+        seats: pairs of an order giver and the teams that it commands.
     """
 
     def __init__(self, seats: Sequence[tuple[OrderGiver, list[CommandedTeam]]]) -> None:
@@ -43,8 +43,8 @@ class BatchOrders:
         """Return the pack commanders among `policies`, or None if there are none.
 
         Args:
-            seats: pool rows by policy name; rows b and b + `count` are the two teams of battle b. In a team shared by
-                several policies, orders reach all mechs of a pack.
+            seats: seats of each policy, keyed by its name; `row` b is the blue team of battle b, and b + `count` its
+                red team. If several policies share a team, orders still reach all mechs of a pack.
         """
         found = [
             (policies[name].giver, [CommandedTeam(seat.row % count, seat.row // count) for seat in rows])
@@ -54,7 +54,9 @@ class BatchOrders:
         return BatchOrders(found) if found else None
 
     def write(self, env: EchelonEnv, td: Shown, decision: int) -> None:
-        """Write the orders before a decision into `td`. Copies from the device when orders are due."""
+        """Write the orders for a decision into `td`. If orders are due, this copies the state from the device to the
+        host.
+        """
         if decision % env.config.command.period:
             return
         ticks = [int(tick) for tick in env.state.tick.tolist()]
@@ -93,7 +95,7 @@ def with_orders(config: EnvConfig, commanders: Iterable[object]) -> EnvConfig:
         commanders: resolved commanders or policies; objects of other types have no requirements.
 
     Raises:
-        ConfigError: if two commanders require different periods or delays.
+        ConfigError: if two commanders require different report periods or order delays.
     """
     found = [one.command for one in commanders if isinstance(one, PackCommander | PackPolicy)]
     if not found:

@@ -1,4 +1,4 @@
-"""Checks shared by all files of claimed results: their form, rules, policies and battles."""
+"""Checks for all files that claim results: valid fields, the current rules, and equality with recomputed numbers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ OUTCOME = record(
 
 
 def read_claims(path: Path, check: Check, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """Read the JSON object of a stranger's file, with the fields that `check` requires."""
+    """Read the JSON object of an untrusted file; `check` validates the fields."""
     claims = parse_json(path.name, read_file(path, limit))
     check(path.name, claims)
     return dict(claims)
 
 
 def require_same_rules(claimed: Mapping[str, Any], where: str) -> None:
-    """Reject results of other rules, or of another map generator, than the current ones."""
+    """Raise `FileError` if results were computed with other rules, or another map generator, than the current ones."""
     name, _, field = where.partition(": ")
     with as_file_error(name):
         versions = stored_versions(claimed, field)
@@ -51,7 +51,9 @@ def require_same_rules(claimed: Mapping[str, Any], where: str) -> None:
 def require_same(
     ours: Any, claimed: Any, where: str, ours_with: Mapping[str, Any], made_with: Mapping[str, Any]
 ) -> None:
-    """Reject numbers or battles that differ from those computed here; the message names both machines."""
+    """Raise `FileError` if claimed numbers or battles differ from those computed here; the message names both
+    machines.
+    """
     difference = first_difference(ours, claimed, where)
     if difference:
         local, remote = (f"torch {versions['torch']} on {versions['device']}" for versions in (ours_with, made_with))

@@ -32,15 +32,16 @@ KEPT_POLICIES = 64
 
 
 class RayArena(BatchArena):
-    """A `BatchArena` whose battles run on the workers of a Ray cluster, at most `batch` in a task.
+    """A `BatchArena` whose battles run on the workers of a Ray cluster, in tasks of at most `batch` battles.
 
-    On CPUs and uncompiled, a battle has the same result as in this process, for any set of workers; for networks, the
-    workers need the same kind of processor, see `BatchArena`. This process plays no battles.
+    On CPUs and without compilation, a battle has the same result as in this process, whatever the workers. With
+    networks, results are the same only if the workers have the same kind of processor, see `BatchArena`. The process
+    that owns the `RayArena` plays no battles itself.
 
     Args:
-        policies: maps a name to its policy on the CPU. Ray copies it to the workers, so its class must be in a module
-            that they can import, or in the program itself.
-        settings: settings of the workers' arenas, whose device is in `tasks`.
+        policies: maps a name to its policy on the CPU. Ray copies the policy to the workers, so its class must be in a
+            module that the workers can import, or in the program itself.
+        settings: settings of the workers' arenas, except for the device, which `tasks` sets.
     """
 
     def __init__(self, env: EnvConfig, policies: Policies, tasks: RayTasks, settings: ArenaConfig) -> None:
@@ -63,7 +64,9 @@ class RayArena(BatchArena):
     def play_batches(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Generator[tuple[int, BatchResult], None, None]:
-        """Play batches as `BatchArena.play_batches` does; they end in any order. `seconds` counts from the last one."""
+        """Play batches like `BatchArena.play_batches`, but in any order; `seconds` is the time since the previous
+        batch.
+        """
         size = min(self.settings.batch, max(LEAST, -(-len(battles) // (TASKS_A_WORKER * self.tasks.slots))))
         size = self.settings.batch if self.tasks.args.ray_gpus > 0 else size
         first = size if recorder is None else max(size, min(max(recorder.battles) + 1, self.settings.batch))
@@ -73,7 +76,7 @@ class RayArena(BatchArena):
     def _play(
         self, battles: Sequence[Battle], starts: Sequence[int], recorder: Recorder | None, sink: StepSink | None
     ) -> Generator[tuple[int, BatchResult], None, None]:
-        """Play the battles between consecutive `starts`; a recorded first batch is yielded first."""
+        """Play one batch per pair of consecutive `starts`; if the first batch is recorded, yield it first."""
         require(sink is None, "sink", "None where workers play the battles", sink)
         chunks = [battles[start:end] for start, end in itertools.pairwise(starts)]
         calls = [self._call(chunk, recorder if number == 0 else None) for number, chunk in enumerate(chunks)]
@@ -102,7 +105,7 @@ class RayArena(BatchArena):
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings from which a worker creates its arena, its device, and the user's modules to import."""
+    """What a worker needs to create its arena: battle config, settings, device, and the user's modules to import."""
 
     env: EnvConfig
     settings: ArenaConfig
@@ -122,7 +125,7 @@ _arenas: dict[str, BatchArena] = {}
 
 
 def arena_of(key: str, recipe: Recipe) -> BatchArena:
-    """Return the arena of a driver's key."""
+    """Return this worker's arena for the driver with this key; create it from `recipe` at the first call."""
     if key not in _arenas:
         _arenas.clear()
         _arenas[key] = recipe.build()
@@ -131,7 +134,7 @@ def arena_of(key: str, recipe: Recipe) -> BatchArena:
 
 @functools.lru_cache(KEPT_POLICIES)
 def policy_on(device: str, shared: Any) -> TeamPolicy:
-    """Return a policy that the driver shared, on this worker's device."""
+    """Return a policy, which the driver put into Ray's object store, on this worker's device."""
     policy: TeamPolicy = import_ray().get(shared)
     return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
 
@@ -152,7 +155,7 @@ def play_on_worker(
     """Play a batch on a worker; return its results and the filled recorder.
 
     Args:
-        policies: Ray's references of the policies, by name.
+        policies: references to the policies in Ray's object store, keyed by name.
     """
     arena = arena_of(key, recipe)
     arena.policies = lambda name: policy_on(str(arena.device), policies[name])
@@ -160,5 +163,5 @@ def play_on_worker(
 
 
 def make_arena(env: EnvConfig, policies: Policies, settings: ArenaConfig, tasks: RayTasks | None) -> BatchArena:
-    """Create a `RayArena` if there are `tasks`, with policies on the CPU, else a `BatchArena` for a device."""
+    """Create a `RayArena` if `tasks` are given (policies must then be on the CPU), else a `BatchArena`."""
     return BatchArena(env, policies, settings) if tasks is None else RayArena(env, policies, tasks, settings)

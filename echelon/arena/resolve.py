@@ -1,6 +1,6 @@
-"""Contenders from names and objects, and properties that the commanders of a match or a training run share.
+"""Resolves names and policy objects to participants of battles, and finds the environment config that commanders share.
 
-`echelon.agents.names` resolves the names; its public functions can be imported from here too.
+Names are resolved by `echelon.agents.names`, whose public functions can be imported from this module too.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class Contender:
 
     @property
     def provenance(self) -> Provenance:
-        """Provenance of a checkpoint; `NOTHING` for a scripted commander, `UNKNOWN` for any other policy."""
+        """Training history of a checkpoint's policy; `NOTHING` for a scripted commander, `UNKNOWN` for any other
+        policy.
+        """
         if not isinstance(self.source, Commander):
             return UNKNOWN
         if isinstance(self.source.checkpoint, Checkpoint):
@@ -89,13 +91,15 @@ class Contender:
         return NOTHING if self.source.factory is None else UNKNOWN
 
     def policy(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build its team policy for battles of `config`."""
+        """Build the contender's team policy for battles of `config`."""
         if isinstance(self.source, Commander):
             return self.source.policy(config, device)
         return team_policy_of(self.source, self.view, config, device)
 
     def checked_policy(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build the team policy, and check one decision of an object, so that errors are raised before any battle."""
+        """Build the team policy. If the policy was passed as an object, check one decision, so that errors appear
+        before any battle.
+        """
         team = self.policy(config, device)
         if not isinstance(self.source, Commander | ActorCritic):
             with kept_generators(device):
@@ -122,7 +126,7 @@ def contender(policy: Any, name: str = POLICY, view: EnvBase | None = None) -> C
 def policies_of(
     contenders: Sequence[Contender], config: EnvConfig, device: torch.device
 ) -> tuple[dict[str, TeamPolicy], dict[str, str]]:
-    """Build the policies by id, and map every name to its id.
+    """Return the policies keyed by id, and the id of every contender keyed by its name.
 
     Policies with equal weights but different model settings use their names as ids.
     """
@@ -158,8 +162,8 @@ def load_policy(name: str | os.PathLike[str], device: torch.device | str = "cpu"
     """Load the network of a trained commander, in evaluation mode.
 
     Args:
-        name: `trained:NAME`, the path of a checkpoint or run folder, or `league:FOLDER/NAME`.
-        device: device of the weights: `cpu`, `cuda` or `cuda:N`, or `auto` for a GPU if there is one.
+        name: one of `trained:NAME`, the path of a checkpoint or run folder, and `league:FOLDER/NAME`.
+        device: device of the weights (`cpu`, `cuda`, `cuda:N`, or `auto` for a GPU if there is one).
 
     Returns:
         The policy.
@@ -182,7 +186,7 @@ def common_env(commanders: Sequence[Commander]) -> EnvConfig:
 
 
 def check_opponents(config: TrainConfig, device: torch.device) -> None:
-    """Build every commander named in the config once, before files are written."""
+    """Check the commanders named in the config by building each of them, before files are written."""
     for name in opponents_named(config):
         try:
             commander = resolve(name)

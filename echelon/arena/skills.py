@@ -35,7 +35,7 @@ BAR = 20
 
 @dataclass(frozen=True)
 class PieceResult:
-    """Results of one piece, one battle per seed."""
+    """Results of a policy on one set piece (a short scenario), one battle per seed."""
 
     skill: str
     opponent: str
@@ -115,10 +115,11 @@ def skill_profile(
     cuda_graph: bool | None = None,
     on_piece: Callable[[str], object] | None = None,
 ) -> SkillProfile:
-    """Play the set pieces with a policy, each against its own opponent, on the piece's side.
+    """Play the set pieces (short scenarios) with a policy, on the side and against the opponent that each piece
+    defines.
 
     Args:
-        policy: a name or a policy, as in `echelon.evaluate`; `line` plays each piece's own line.
+        policy: a name or a policy, as in `echelon.evaluate`; `line` plays the script that solves each piece.
         names: names of pieces; by default all of `echelon.pieces()`.
         seeds: battles per piece; a larger number starts with the same seeds.
         device, batch, precision, compiled, cuda_graph: see `echelon.evaluate`.
@@ -155,7 +156,7 @@ def piece_names(names: Sequence[str] | None) -> list[str]:
 
 
 def play_piece(piece: Piece, policy: Any, seeds: Sequence[int], settings: ArenaConfig) -> PieceResult:
-    """Play a piece with a policy, given as in `skill_profile`, on each of `seeds`."""
+    """Play a set piece with a policy, which is given as in `skill_profile`, once per seed."""
     config, name = piece.scenario.config, f"{LINE}:{piece.name}" if policy == LINE else policy
     contenders = {POLICY: contender(name), OTHER: contender(piece.opponent)}
     config = with_orders(config, [one.source for one in contenders.values()])

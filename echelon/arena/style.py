@@ -1,4 +1,4 @@
-"""The fighting style of a policy as numbers, in which two policies can be compared."""
+"""The fighting style of a policy as numbers, by which two policies can be compared."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ SHARE = "share"
 
 @dataclass(frozen=True)
 class Measure:
-    """The definition of one number of a style: except for damage, a mean over the time that the team's mechs live."""
+    """Definition of one number of a style. Except for shares of damage, the number is a mean over the time in which the
+    team's mechs are alive.
+    """
 
     unit: str
     scale: float
@@ -150,7 +152,8 @@ def style(
         task: as in `echelon.evaluate`; by default the newest version of `small-5v5`.
         opponents: as in `echelon.evaluate`; by default the task's.
         battles: even number of battles against each opponent.
-        how: further arguments of `echelon.evaluate`: `seeds`, `split`, `env`, `device`, `batch`, `precision`, `arena`.
+        how: further arguments of `echelon.evaluate`, such as `seeds`, `split`, `env`, `device`, `batch` and
+            `precision`.
 
     Returns:
         The style.
@@ -171,7 +174,8 @@ def style(
 
 
 class Watcher:
-    """Sum further quantities of each battle and team, beside the statistics; a `sink` of `BatchArena.play`.
+    """Sums `WATCHED`, quantities that the statistics of a battle lack, per battle and team. Pass the object to
+    `BatchArena.play` as `sink`.
 
     Args:
         config: config of the battles.
@@ -201,7 +205,7 @@ class Watcher:
     def totals(self) -> dict[str, float]:
         """Return the sums of `WATCHED` over all battles, for the policy that `evaluate` measures.
 
-        It is blue in battles with an even index and red in the others.
+        The policy is blue in battles with an even index and red in the others.
         """
         battles = torch.cat(self.battles).cpu()
         rows = torch.cat((battles[::2, 0], battles[1::2, 1]))
@@ -229,7 +233,7 @@ def numbers_of(evaluation: Evaluation, totals: Mapping[str, float], config: EnvC
     """Return the numbers of a style, by name.
 
     Args:
-        totals: `Watcher.totals` of the evaluation's battles.
+        totals: result of `Watcher.totals` after the evaluation's battles.
     """
     results, weapons = list(evaluation.results.values()), config.catalog.weapons
     own_stats, foe = ([result.mean_stats(x=x) for result in results] for x in (True, False))

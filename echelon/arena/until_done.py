@@ -45,11 +45,13 @@ def run_until_done(
         count: number of battles that count; the rest is padding.
         played: called with each step's tensordict and `[B]` bool, the battles that ran; not for captured decisions.
         on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
-        graph_key: returns the graph key of `decide`, see `GraphedFunction`: each decision is then captured as a CUDA
-            graph and replayed. None for ordinary calls.
-        narrow: called when at most half of the stepped battles still run, with their places `[R]` int64; returns an
-            environment of only these battles and their observation. Not for captured decisions.
-        in_leaves: whether `decide` takes the entries of a TensorDict as a dict, which is faster; not with `played`.
+        graph_key: returns the graph key of `decide`, see `GraphedFunction`; each decision is then captured as a CUDA
+            graph and replayed. Without `graph_key`, nothing is captured.
+        narrow: called when at most half of the stepped battles still run, with the indices `[R]` int64 of the running
+            ones; returns an environment with only these battles, and its observation. Cannot be combined with
+            `graph_key`.
+        in_leaves: whether `decide` takes the entries of a TensorDict as a dict, which is faster; cannot be combined
+            with `played`.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
@@ -94,7 +96,7 @@ class Endings:
         Args:
             after: the `next` entry of a step.
             hashes: called with `[B]` bool, the battles that end; returns their state hashes, `[B, 1]` int64.
-            ended: `[R]` int64, the battles that ended, if known on the host.
+            ended: indices `[R]` int64 of the battles that ended, if known on the host.
         """
         if ended is not None and not len(ended):
             return
@@ -106,10 +108,11 @@ class Endings:
         self.running[rows] &= ~ends
 
     def narrow(self) -> Tensor | None:
-        """Step only running battles from now on, if at most half of the stepped ones run; copies data to the host.
+        """If at most half of the stepped battles still run, step only these from now on. The call copies data to the
+        host.
 
         Returns:
-            `[R]` int64 places of the running battles among those stepped before, or None if nothing changed.
+            Indices `[R]` int64 of the running battles among the battles stepped before, or None if nothing changed.
         """
         steps = self.running[self.rows]
         left = steps.nonzero()[:, 0]
@@ -152,7 +155,9 @@ def captured(
     endings: Endings,
     graph_key: Callable[[], Hashable | None],
 ) -> Iterator[None]:
-    """Yield after each decision, captured as a CUDA graph; it supports no `played` and no `narrow`."""
+    """Yield after each decision, which is captured as a CUDA graph and replayed; `played` and `narrow` are not
+    supported.
+    """
     battles, at_decision = StaticBattles(env, td), torch.zeros(1, dtype=torch.int64, device=env.device)
 
     def decide_and_step() -> None:
@@ -170,7 +175,7 @@ def captured(
 
 
 def state_hashes(state: State, which: Tensor) -> Tensor:
-    """Return `[B, 1]` int64 state hashes of the battles selected by `which [B]` bool; undefined for the others."""
+    """Return `[B, 1]` int64 state hashes of the battles selected by `which [B]` bool; undefined for other battles."""
     if which.device.type != "cpu":
         return state_hash(state)[:, None]
     rows = which.nonzero()[:, 0]

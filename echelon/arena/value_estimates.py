@@ -1,4 +1,4 @@
-"""Value estimates of a match's networks for recorded battles."""
+"""Value estimates for recorded battles, by the critics of the policies in a match."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ValueEstimates:
     training. Teams of other policies have no values.
 
     Args:
-        stacked: the networks; their embeddings are stored from now on.
+        stacked: the batched networks, which store their embeddings from now on.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class ValueEstimates:
         return RecordedTeams(critic, torch.tensor(positions, device=device), team_rows, enemy_rows, sizes)
 
     def __call__(self, observation: TeamObservation) -> Tensor:
-        """Return the mean value over the living mechs of blue and red, `[B, 2]`; call it after the policies decided.
+        """Return the mean value over the living mechs of blue and red, `[B, 2]`; call this after the policies have
+        decided.
 
         Teams without an estimate have NaN.
         """

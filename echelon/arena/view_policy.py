@@ -1,4 +1,4 @@
-"""Adapts a policy of a view of the environment (`versus`, `mechs`) to the team policy of a match."""
+"""Adapts a policy made for a view (`echelon.versus` or `echelon.mechs`) to the team policy that matches require."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class ViewForm:
     """The keys that a policy reads and writes.
 
     Args:
-        groups: the form of each group; its rows are places in the team. A single group is the whole team.
-        is_grouped: True if keys begin with the group's name, as in `versus`; False as in `mechs`.
+        groups: form of each group of mechs, keyed by name; `rows` are the indices of its mechs in the team. A single
+            group is the whole team.
+        is_grouped: whether keys begin with the group's name, as in `versus`; in `mechs` they do not.
     """
 
     groups: Mapping[str, GroupForm]
@@ -53,7 +54,7 @@ class ViewForm:
         return (group, name) if self.is_grouped else (name,)
 
     def rows(self, group: str) -> slice | list[int]:
-        """Return the places of a group's mechs in the team."""
+        """Return the indices of a group's mechs in the team."""
         return slice(None) if len(self.groups) == 1 else list(self.groups[group].rows)
 
 
@@ -119,7 +120,8 @@ class ViewPolicy:
     """A team policy that wraps a policy with the keys of a view.
 
     Index actions are recognised by their dtype: int64 `[B, k]` are rows of `echelon.env.discrete.ACTIONS`, and `[B, k,
-    F]` are options of `echelon.env.discrete.factors`. The mask of options needs the form of a view, not only keys.
+    F]` are options of `echelon.env.discrete.factors`. A policy receives the mask of these options only if its view is
+    known, because keys alone do not show that it reads the mask.
 
     Args:
         policy: any callable on the view's TensorDicts, such as a TorchRL module.
@@ -135,7 +137,7 @@ class ViewPolicy:
         self.table, self.factors = action_table(config.comm_dim, device), FactorTable(config.comm_dim, device)
 
     def memory_spec(self) -> Composite:
-        """Return the spec of the policy's memory of one mech, and of whether its battle has started."""
+        """Return the spec of one mech's memory: the policy's recurrent state, and whether the battle has started."""
         spec = Composite({BEGUN: Unbounded((1,), device="cpu", dtype=torch.float32)})
         remembered = {group: form.memory.clone() for group, form in self.form.groups.items() if form.has_memory}
         if remembered:
@@ -156,7 +158,7 @@ class ViewPolicy:
         return team
 
     def _real(self, decided: TensorDictBase, key: Key) -> Tensor:
-        """Return the action of a key as a continuous action, `[B, k, D]`, clamped to [-1, 1]."""
+        """Return the action under `key` as a continuous action, `[B, k, D]`, clamped to [-1, 1]."""
         action = decided.get(key, None)
         require(action is not None, "what the policy wrote", f"the entry {key}", list(decided.keys()))
         if not action.is_floating_point():
@@ -205,7 +207,7 @@ class ViewPolicy:
 
 
 def check_policy(policy: Any) -> None:
-    """Reject objects that are neither a team policy nor a policy of a view."""
+    """Raise `ConfigError` for objects that are neither a team policy nor a policy for a view."""
     if not is_policy(policy):
         description = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
         raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {description}")
@@ -215,9 +217,9 @@ def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: 
     """Convert a policy to a team policy.
 
     Args:
-        policy: a TensorDict module or any callable. It is a policy of a view if `env` is given or its keys say so, else
-            a team policy (`echelon.views.group_policy.TeamPolicy`).
-        env: the view it was trained in, possibly transformed; None if its keys suffice.
+        policy: a TensorDict module or any callable. With `env`, or with the keys of a view, the policy is treated as
+            one for that view, else as a team policy (`echelon.views.group_policy.TeamPolicy`).
+        env: the view that the policy was trained in, possibly transformed; None if the policy's keys suffice.
     """
     check_policy(policy)
     form = form_of_keys(policy) if env is None else form_of_view(env)

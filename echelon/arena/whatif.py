@@ -1,8 +1,8 @@
 """What-if analysis of a battle: win rates from each of its moments, and the value of each mech.
 
-Copies of a moment are played on with other random numbers. The win rate of these branches estimates the moment's value
-without a critic. The change of the win rate when a mech acts differently is a counterfactual baseline as in COMA
-(Foerster et al. 2018) and in difference rewards (Wolpert and Tumer 2002).
+Copies of each moment (branches) are played to the end with other random numbers. The win rate of the branches estimates
+the moment's value without a critic. The change of the win rate when a mech acts differently is a counterfactual
+baseline as in COMA (Foerster et al. 2018) and in difference rewards (Wolpert and Tumer 2002).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class BattleSetup:
-    """A recorded battle, or one to play."""
+    """Setup of a battle: a recorded battle, or a battle to play."""
 
     config: EnvConfig
     blue: str
@@ -138,7 +138,7 @@ def whatif(
     log: str | os.PathLike[str] | None = None,
     on_progress: Callable[[float, int], object] = lambda done, of: None,
 ) -> WhatIf:
-    """Replay a battle, play on from its moments with other random numbers, and count the wins.
+    """Play a battle, then play copies of its moments to the end with other random numbers, and count the wins.
 
     Args:
         battle: a replay, or its file; or the config of a battle between the commanders named `blue` and `red`.
@@ -151,8 +151,8 @@ def whatif(
         interventions: the interventions; `follow_order` is skipped if no mech has an order.
         deaths: whether to compute the cost of each death.
         device, batch: the device, by default a GPU if there is one, and the number of simultaneous battles.
-        log: a file that stores the winner of each branch, so that the same call resumes after a kill. Entries of other
-            calls are dropped.
+        log: a file that stores the winner of each branch, so that the same call resumes after a kill. Entries of calls
+            with other arguments are dropped.
         on_progress: called repeatedly with the number of branches played and the total.
 
     Returns:
@@ -241,7 +241,9 @@ def count_wins(
 
 
 def interventions_at(moment: Moment, requested: Sequence[Intervention]) -> tuple[Intervention, ...]:
-    """Return the `requested` interventions that can have an effect; `follow_order` needs an order."""
+    """Return the `requested` interventions that can have an effect: all, but `follow_order` only if a mech has an
+    order.
+    """
     return tuple(name for name in requested if name != "follow_order" or has_order(moment))
 
 
@@ -311,7 +313,7 @@ def commander_of(name: str) -> Commander:
 
 
 def arena_of(known: BattleSetup, settings: ArenaConfig, *others: BattleSetup) -> tuple[BatchArena, Battle]:
-    """Create an arena with the commanders of a battle and of further setups; return it and the battle."""
+    """Create an arena with the commanders of a battle and of further setups; return the arena and the battle."""
     blue, red, *others_used = (commander_of(name) for setup in (known, *others) for name in (setup.blue, setup.red))
     policies = {
         commander.id: commander.policy(known.config, settings.device) for commander in (blue, red, *others_used)
@@ -323,7 +325,7 @@ def arena_of(known: BattleSetup, settings: ArenaConfig, *others: BattleSetup) ->
 
 
 def check_time(at_s: float, result: BattleResult, known: BattleSetup) -> None:
-    """Reject a time at which the battle has no decision."""
+    """Raise `ConfigError` for a time at which the battle has no decision."""
     last_s = (result.decisions - 1) * known.config.rules.decision_s
     check_number("at_s", at_s, Limits(0.0, last_s, "s, within the battle"))
 
@@ -351,7 +353,7 @@ def lane_of(moments: Sequence[Moment], shares: Tensor, result: BattleResult) -> 
 def differences(changes: Tensor, interventions: Sequence[str], alive: Tensor) -> dict[str, TensorDict]:
     """Build `WhatIf.mechs` from the changes of blue's score per branch, `[len(interventions) * N, branches]`.
 
-    Dead mechs, by `alive [N]` bool, have exactly 0.
+    The change is exactly 0 for dead mechs, where `alive [N]` is False.
     """
     columns = intervals(changes.unflatten(0, (len(interventions), -1)))
     columns = {name: torch.where(alive.to(leaf.device), leaf, 0.0) for name, leaf in columns.items()}
@@ -365,8 +367,8 @@ def differences(changes: Tensor, interventions: Sequence[str], alive: Tensor) ->
 def intervals(changes: Tensor) -> dict[str, Tensor]:
     """Return mean and 95 % interval of changes of blue's score, `[..., branches]` in -1 .. 1, see `adjusted_wald`.
 
-    Its two additional values give the interval a width even if no branch changed, because one battle in a hundred might
-    still change.
+    The interval of `adjusted_wald` adds two values to the sample, so its width is above 0 even if no branch changed:
+    one battle in a hundred might still change.
     """
     mean = changes.mean(-1)
     ends = [adjusted_wald(branches, -1.0, 1.0) for branches in changes.reshape(-1, changes.shape[-1]).tolist()]

@@ -1,4 +1,4 @@
-"""Training configuration: network, PPO, curriculum, evaluation, run. For battles see `echelon.rules.config`."""
+"""Configuration of training: network, PPO, curriculum, evaluation and run. For battles see `echelon.rules.config`."""
 
 from __future__ import annotations
 
@@ -180,8 +180,9 @@ class EvalConfig:
 
 @dataclass(frozen=True)
 class WandbConfig:
-    """The run at Weights & Biases of `--logger wandb`. Environment variables set the rest, such as WANDB_ENTITY and
-    WANDB_MODE=offline."""
+    """Settings of the Weights & Biases run that `--logger wandb` creates. Environment variables set all others, for
+    example WANDB_ENTITY and WANDB_MODE=offline.
+    """
 
     project: str = "echelon"
     """Project of the run."""
@@ -379,7 +380,7 @@ class TrainConfig:
 
     @classmethod
     def quick(cls) -> TrainConfig:
-        """5v5, LSTM 64; trains within minutes on two CPU cores."""
+        """Preset for 5v5 with an LSTM of width 64; trains within minutes on two CPU cores."""
         return cls(
             env=EnvConfig.small(),
             model=LSTMConfig(
@@ -399,18 +400,18 @@ class TrainConfig:
 
     @classmethod
     def quick_gru(cls) -> TrainConfig:
-        """`quick` with a GRU of the same width instead of the LSTM."""
+        """Preset like `quick`, with a GRU of the same width instead of the LSTM."""
         config = cls.quick()
         return replace(config, model=model_with("gru", config.model))
 
     @classmethod
     def standard(cls) -> TrainConfig:
-        """10v10, LSTM 128, for one GPU."""
+        """Preset for 10v10 with an LSTM of width 128, for one GPU."""
         return cls(model=LSTMConfig(critic="central"))
 
     @classmethod
     def large(cls) -> TrainConfig:
-        """10v10 on the large map, for one GPU."""
+        """Preset for 10v10 on the large map, for one GPU."""
         return replace(cls.standard(), env=EnvConfig.large())
 
 

@@ -33,7 +33,7 @@ FADE = 0.5
 
 @dataclass(frozen=True)
 class Stage:
-    """Settings of a stage; None keeps the run's setting."""
+    """Settings of a curriculum stage; a field of None keeps the run's setting."""
 
     number: int
     opponent: str
@@ -116,7 +116,7 @@ class Curriculum:
         return False
 
     def reward_scale(self, progress: float, terms: Sequence[str]) -> list[float]:
-        """Return the factors on the weights of an environment's reward terms at `progress` (0..1) of the run."""
+        """Return the factor on the weight of each reward term in `terms`, at `progress` (0..1) of the run."""
         return [self.schedules.get(term, CONSTANT).at(progress) for term in terms]
 
 
@@ -142,5 +142,5 @@ def opponents_named(config: TrainConfig) -> list[str]:
 
 
 def entry(values: Sequence[Any], stage: int) -> Any:
-    """Return the entry of a stage, the last entry for later stages, or None for an empty list."""
+    """Return the entry of `values` for a stage: the last entry if there are fewer entries, None if there are none."""
     return values[min(stage, len(values) - 1)] if values else None

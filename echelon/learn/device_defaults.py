@@ -37,8 +37,9 @@ def resolve_settings(
 ) -> TrainConfig:
     """Return the config with definite `num_envs`, `precision`, `compile_policy`, `cuda_graphs` and `device`.
 
-    Open settings (0 battles, `auto`) come from the resumed checkpoint, or else from the device. On a GPU: as many
-    battles as fit, everything compiled and captured. On a CPU: `CPU_BATTLES`, and no compiled network.
+    Unset settings (`auto`, or 0 battles) come from the resumed checkpoint, or else from the device. A GPU gets as many
+    battles as fit into its memory (at most 1,024), and for built-in models it compiles everything and captures CUDA
+    graphs. A CPU gets `CPU_BATTLES` battles and compiles no network.
     """
     if start is not None:
         config = replace(config, **stored_settings(config, device, start.metadata["settings"]))
@@ -65,10 +66,10 @@ def resolve_settings(
 
 
 def stored_settings(config: TrainConfig, device: torch.device, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the checkpoint's values for the open settings of a config.
+    """Return the checkpoint's values for the unset settings (`auto`, or 0 battles) of a config.
 
     Args:
-        stored: `TrainConfig` as JSON; settings missing there stay open.
+        stored: the stored `TrainConfig` as JSON; settings missing there stay unset.
     """
     wrote = str(stored.get("device", AUTO)).partition(":")[0]
     same_device = device.type == "cuda" and wrote in (AUTO, "cuda")
@@ -78,7 +79,8 @@ def stored_settings(config: TrainConfig, device: torch.device, stored: Mapping[s
 
 
 def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig], int]) -> TrainConfig:
-    """Return the config with the largest power of two of battles that fits into memory and into the config's shares.
+    """Return the config with the largest valid number of battles, a power of two, that fits into memory. A number is
+    valid if the config's shares and minibatches divide it evenly.
 
     Args:
         config: config of the run, resolved except for `num_envs`.

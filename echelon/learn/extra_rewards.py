@@ -1,4 +1,6 @@
-"""Custom reward terms named on the command line: the function, and the weight over the run."""
+"""Custom reward terms from the command line: each has the name of a function, and a weight that may change over the
+run.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,12 @@ class ExtraReward:
 
     @property
     def schedule(self) -> Schedule:
-        """Factor on the weight over the run."""
+        """Schedule of the factor on `weight` over the run."""
         return Schedule(self.first / self.weight, self.last / self.weight) if self.weight else Schedule()
 
 
 def parse_extra_reward(text: str) -> ExtraReward:
-    """Parse text of the `FORM` without importing anything."""
+    """Parse a text in the form `FORM` without importing anything."""
     function, equals, weights = text.partition("=")
     first, dots, last = weights.partition(DOTS)
     numbers = [as_number(number) for number in ((first, last) if dots else (first,))]

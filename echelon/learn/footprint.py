@@ -1,4 +1,4 @@
-"""Estimate the GPU memory of a run on a CPU, before any of it is allocated."""
+"""Estimate the GPU memory that a run needs, before any of it is allocated; the estimate itself uses only the CPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LONGEST = 64
 
 @dataclass(frozen=True)
 class LearningFootprint:
-    """Bytes of a learner, by the quantity that they scale with."""
+    """Memory of a learner in bytes, split by the quantity with which it grows."""
 
     policy: int
     """Weights of a policy."""
@@ -48,7 +48,7 @@ class LearningFootprint:
 
 
 def footprint_of_learning(config: TrainConfig) -> LearningFootprint:
-    """Measure the bytes of a learner with resolved precision on a single team."""
+    """Measure the memory of a learner on a single team; the precision in the config must not be `auto`."""
     length = min(config.ppo.chunk_decisions, LONGEST)
     return _footprint_of(config.env, config.model, config.precision, length, _team_size(config))
 
@@ -128,11 +128,11 @@ def resident_bytes(config: TrainConfig, device: torch.device) -> int:
 
 
 def training_bytes(config: TrainConfig, device: torch.device) -> int:
-    """Return the peak memory of a run in bytes; small runs on CPUs measured 0.5 to 0.7 of it.
+    """Estimate the peak memory of a run in bytes; small runs on CPUs used 0.5 to 0.7 of the estimate.
 
     The estimate sums `resident_bytes`, the battles of an evaluation, and the larger of two: a minibatch with its
-    backward pass, and a decision of all teams. With CUDA graphs both are added, because each graph has its own memory
-    pool. CUDA's context and the memory of torch.compile during compilation are excluded.
+    backward pass, and a decision of all teams. With CUDA graphs the minibatch and the decision are both added, because
+    each graph has its own memory pool. CUDA's context and the memory of torch.compile during compilation are excluded.
 
     Args:
         config, device: as in `resident_bytes`.
@@ -147,7 +147,7 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
 
 
 def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.device) -> None:
-    """Refuse a run that needs more than the device's total memory, before any of it is allocated."""
+    """Raise `ConfigError` if a run needs more than the device's total memory, before any of it is allocated."""
     # On a CPU, count the observations of both teams at each decision; this covers the stored rollout.
     decisions = config.ppo.rollout_decisions if device.type == "cpu" else 0
     require_memory(env, config.num_envs, device, rows=decisions)
@@ -161,7 +161,7 @@ def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.d
 
 @contextlib.contextmanager
 def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None]:
-    """Convert running out of memory in the context to a `ConfigError` of one line."""
+    """Convert an out-of-memory error in the context to a `ConfigError` of one line."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -184,7 +184,7 @@ def _teams(config: TrainConfig) -> int:
 
 
 def _team_size(config: TrainConfig) -> int:
-    """Return the number of mechs of the learner's larger team; the other is padded to it."""
+    """Return the number of mechs of the learner's larger team; the other team is padded to this number."""
     env = config.env
     sizes = {"blue": (len(env.blue),), "red": (len(env.red),), "both": (len(env.blue), len(env.red))}
     return max(sizes["both" if config.self_battles > 0 else config.side])

@@ -1,7 +1,7 @@
 """Learnability of each map: prioritised level replay (Jiang et al. 2021).
 
-The score of a map is p (1 - p) for the learner's win rate p there (Rutherford et al. 2024). It is 0 if the learner
-always or never wins, and largest at a win rate of one half.
+The score of a map is p (1 - p), where p is the learner's win rate on the map (Rutherford et al. 2024). The score is 0
+if the learner always or never wins, and largest at a win rate of one half.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LevelScores:
     Self-play battles do not count, because the learner wins half of them on any map.
 
     Args:
-        seeds: `[M]` int64 seeds of the maps; a changed seed marks a replaced map.
+        seeds: seeds of the maps, `[M]` int64; a changed seed marks a replaced map.
     """
 
     def __init__(self, seeds: Tensor, assignment: PolicyAssignment) -> None:
@@ -67,18 +67,20 @@ class LevelScores:
             self.tensors[name].zero_()
 
     def learnability(self) -> Tensor:
-        """`[M]` p (1 - p) with the posterior mean p under a uniform prior; 1 / 4 without battles."""
+        """Return the score p (1 - p) of each map, `[M]`, where p is the posterior mean of the win rate under a uniform
+        prior; 1 / 4 for a map without battles.
+        """
         battles, won = self.tensors["kept"]
         share = (won + 1) / (battles + 2)
         return share * (1 - share)
 
     def weights(self, active: Tensor, uniform: float, stale: float) -> Tensor:
-        """Return `[T]` the fraction of new battles for each of the maps `active [T]`.
+        """Return the fraction of new battles to play on each of the maps `active [T]`, as a tensor `[T]`.
 
         Args:
-            uniform: part of the fractions that is equal for all maps.
-            stale: part proportional to the updates since a battle ended on the map; equal for all maps if these are all
-                0.
+            uniform: part of the battles that is split equally among all maps.
+            stale: part that is split in proportion to the number of updates since a battle ended on the map, or equally
+                if all these numbers are 0.
         """
         even = torch.full_like(self.tensors["idle"][active], 1 / len(active))
         scores, idle = self.learnability()[active], self.tensors["idle"][active]

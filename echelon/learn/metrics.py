@@ -103,7 +103,7 @@ class CsvTable:
         self._rewrite(rows)
 
     def _rewrite(self, rows: Sequence[Mapping[str, str]]) -> None:
-        """Replace the file atomically by one with the current columns and these rows."""
+        """Replace the file atomically by a new file with the current columns and these rows."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self.columns, restval="")
         writer.writeheader()
@@ -111,10 +111,11 @@ class CsvTable:
         write_whole(self.path, encoded(text))
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Append a row with fsync, so the table is never behind a checkpoint. A missing value is an empty cell.
+        """Append a row with fsync, so that no checkpoint contains an iteration that the table lacks. A missing value is
+        an empty cell.
 
         Raises:
-            FileError: the row cannot be written; the file is then unchanged.
+            FileError: if the row cannot be written; the file is then unchanged.
         """
         if added := [name for name in values if name not in self.columns]:
             self.columns += added
@@ -125,8 +126,9 @@ class CsvTable:
 
 
 def for_loggers(values: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the values that a logger receives: the columns without `CLOCKS` and empty cells, and again those of
-    `COMMON_NAMES` under their common name."""
+    """Return the values that a logger receives: all columns except `CLOCKS` and empty cells, and a second time the
+    columns in `COMMON_NAMES`, under their common names.
+    """
     own = {name: value for name, value in values.items() if value is not None and name not in CLOCKS}
     return {**own, **{name: own[column] for name, column in COMMON_NAMES.items() if column in own}}
 
@@ -191,7 +193,8 @@ def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
 def summarise(
     report: Mapping[str, list[float]], terms: Sequence[str], stat_names: Sequence[str], past: str
 ) -> dict[str, float | None]:
-    """Compute the columns of `metrics.csv`: sums over battles divided by the number of battles; None without any.
+    """Compute the columns of `metrics.csv`: sums over battles divided by the number of battles; None if no battle
+    ended.
 
     Args:
         report: the result of `read`.

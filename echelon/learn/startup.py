@@ -64,8 +64,8 @@ def smoke_test_components(
 ) -> None:
     """Run a smoke test of custom reward terms, models and commanders for each team size of the curriculum.
 
-    They play two decisions, and a model also learns from them. Torch's generator is restored afterwards. An unsupported
-    TorchRL version is refused first.
+    Models and commanders play two decisions, and models also learn from these. Torch's generator is restored
+    afterwards. An unsupported TorchRL version raises an error first.
     """
     check_torchrl()
     stages = stages_of(config)
@@ -109,15 +109,15 @@ def initial_policy(
 ) -> tuple[ActorCritic, ValueNorm, Provenance]:
     """Return the initial policy, value normaliser and provenance of a run.
 
-    A trained policy brings its normaliser, because its critic predicts in the normaliser's units, and its provenance.
+    A trained policy keeps its provenance and its normaliser, because its critic predicts in the normaliser's units.
 
     Args:
         extra_rewards: weight of each custom reward term, keyed by name.
         start: checkpoint to resume from; takes precedence over `init`.
-        init: the trained policy of `TrainConfig.init`.
+        init: checkpoint of the trained policy named by `TrainConfig.init_from`.
 
     Raises:
-        ConfigError: a checkpoint has another network, or `start` has other rules or another environment.
+        ConfigError: if a checkpoint has another network, or `start` has other rules or another environment.
     """
     # Build the policy first, so that every kind of start draws the same number of random numbers.
     policy = config.model.build(PolicySpecs(config.env.comm_dim))
@@ -154,7 +154,7 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
 
 
 def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:
-    """Refuse the checkpoint of a flag if its JSON values differ from the run's."""
+    """Raise `ConfigError` if the JSON values of the checkpoint given by `flag` differ from the values of the run."""
     difference = first_difference(ours, theirs, name)
     if difference:
         hint = " (--extra-reward module:function=WEIGHT)" if f"{name}.reward.{EXTRA}" in difference else ""

@@ -62,7 +62,7 @@ class Trainer(TrainingRun):
     """Trains one policy in a run folder.
 
     Args:
-        config: config of the run; open settings are resolved for the device, see `resolve_settings`.
+        config: config of the run; unset settings are resolved for the device, see `resolve_settings`.
         folder: folder of checkpoints and metrics; a run there that learnt nothing is replaced.
         start: checkpoint to resume from exactly. If the battles differ (number, maps, opponents), new battles start and
             `resume_note` explains the difference.
@@ -71,10 +71,10 @@ class Trainer(TrainingRun):
         opponent_of: builds the commanders named in the config; the default supports only scripted ones, and
             `echelon.arena.resolve.policy_of` supports all.
         callbacks: callbacks in addition to `usual_callbacks`; a subclass instance replaces its base class there.
-        init: checkpoint of the initial policy of a new run, that of `TrainConfig.init`.
+        init: checkpoint of the initial policy of a new run, which `TrainConfig.init_from` names.
 
     Raises:
-        ConfigError: an argument has a wrong type, `start` has another env or network, `init` another network, the
+        ConfigError: if an argument has a wrong type, `start` has another env or network, `init` another network, the
             folder contains a run that does not end at `start`, a commander's name is unknown, a callback's name is
             taken, or TorchRL is too old to train.
     """
@@ -199,9 +199,9 @@ class Trainer(TrainingRun):
             iterations: stop after this number of iterations, with a checkpoint, unless the run ends before.
 
         Raises:
-            FileError: another process trains in the folder.
-            Interrupted: a signal ended the run, see `echelon.learn.callbacks.signals`. A checkpoint is saved.
-            NotFinite: loss or gradients are not finite.
+            FileError: if another process trains in the folder.
+            Interrupted: if a signal ended the run, see `echelon.learn.callbacks.signals`. A checkpoint is saved.
+            NotFinite: if loss or gradients are not finite.
         """
         with locked(self.folder) if self.ranks.is_first else contextlib.nullcontext(), self._process():
             self._train(iterations)
@@ -225,7 +225,8 @@ class Trainer(TrainingRun):
             self.callbacks.close()
 
     def iterate(self) -> Metrics:
-        """Run one iteration: T decisions of all battles, then the update. Only the report syncs with the device.
+        """Run one iteration, which collects T decisions of all battles and updates the policy. Only reading the report
+        syncs with the device.
 
         Every iteration has its own seed, so a resumed run draws the same random numbers.
 
@@ -233,14 +234,14 @@ class Trainer(TrainingRun):
             A row of `metrics.COLUMNS`, which `train` writes.
 
         Raises:
-            NotFinite: the loss or gradients were not finite in `PATIENCE` consecutive steps.
+            NotFinite: if the loss or gradients were not finite in `PATIENCE` consecutive steps.
         """
         with self._process():
             return self._iterate()
 
     @contextlib.contextmanager
     def _process(self) -> Iterator[None]:
-        """Enter `training_process` as a context, once even for nested calls."""
+        """Enter `training_process` as a context; nested calls enter it only once."""
         if self._is_computing:
             yield
             return
@@ -350,8 +351,9 @@ class Trainer(TrainingRun):
         }
 
     def _battle_seeds(self) -> Tensor:
-        """`[B]` int64 seeds of new battles: K processes of B battles split the seeds of one process with K * B
-        battles."""
+        """Return the seeds of new battles, `[B]` int64. Together, K processes of B battles have the seeds of one
+        process with K * B battles.
+        """
         num_envs, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
         seed = self.config.seed + self.counters.iterations
         return noise.battle_seeds(seed, num_envs * self.ranks.size, self.device)[first : first + num_envs]

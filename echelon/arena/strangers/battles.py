@@ -1,4 +1,6 @@
-"""The battles of protocol 2. Any subset of them can be played, with the same results."""
+"""The battles of protocol 2, in which a policy plays against and beside strangers (policies unused in training). Any
+subset of the battles can be played, with the same results as in the full set.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from echelon.scenarios.piece import find_piece
 
 
 class Case(NamedTuple):
-    """Battles of one kind, each seed once per side."""
+    """Battles with the same opponent, partner and number of own mechs; each seed is played once per side."""
 
     opponent: str
     partner: str
@@ -43,10 +45,11 @@ class Case(NamedTuple):
 
 
 def cases_of(population: Population, battles: int, beside: int) -> list[Case]:
-    """Return all cases of a population.
+    """Return all cases (kinds of battles) of a population of opponents and partners.
 
-    First the policy's whole team plays each opponent, then each number of its mechs beside each partner plays each
-    opponent. Partners use the seeds in turn; all opponents use the same seeds.
+    First, the policy commands its whole team against each opponent. Then the policy shares its team with a partner,
+    with one case for each number of own mechs, partner and opponent. Each partner takes the next seeds in turn; the
+    seeds are the same against all opponents.
     """
     mechs, seeds, case_seeds = len(population.rosters[0]), battles // 2, beside // 2
     cases = [Case(opponent, "", mechs, tuple(range(seeds))) for opponent in population.opponents]
@@ -58,7 +61,7 @@ def cases_of(population: Population, battles: int, beside: int) -> list[Case]:
 
 
 def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, device: torch.device) -> Contender:
-    """Return an evaluated policy, the result of one training run, from a name or an object.
+    """Resolve one of the evaluated policies, each the result of a training run, from a name or an object.
 
     The id of an object is the sha256 of its weights, if it has any.
     """
@@ -72,12 +75,12 @@ def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, dev
 
 
 def ships(name: str) -> bool:
-    """Return whether a name can only mean a commander shipped with Echelon, also when read from a file."""
+    """Return whether a name can only mean a commander shipped with Echelon, so that it may be read from a file."""
     return name.partition(":")[0] in ("heuristic", STYLE, TRAINED) and ":" in name
 
 
 class ProtocolBattle(NamedTuple):
-    """A battle of the protocol."""
+    """A battle of protocol 2."""
 
     run: int
     kind: int | str
@@ -87,7 +90,7 @@ class ProtocolBattle(NamedTuple):
 
 
 class ProtocolArena:
-    """Plays any subset of a population's battles; results do not depend on the subset.
+    """Plays any subset of the battles of protocol 2; the result of a battle does not depend on the subset.
 
     Args:
         seeds: seeds of the protocol, to which `Case.seeds` refers.
@@ -139,7 +142,7 @@ class ProtocolArena:
         return self.cases[int(battle.kind)].seeds[battle.number // 2]
 
     def _battle(self, battle: ProtocolBattle, shared: dict[str, SharedTeam]) -> Battle:
-        """Return the battle; if its team is shared, the team is added to `shared`."""
+        """Return the battle to play; if the policy shares its team with a partner, add the team to `shared`."""
         case, number, run_id = self.cases[int(battle.kind)], self._seed_number(battle), self.runs[battle.run].id
         team = run_id
         if case.partner not in ("", run_id):

@@ -1,4 +1,6 @@
-"""Protocol 2: a policy's results against and beside strangers, as a record that `verify` can check."""
+"""Protocol 2: results of a policy against and beside strangers (policies unused in training), as a record that `verify`
+can check.
+"""
 
 from __future__ import annotations
 
@@ -40,25 +42,30 @@ RUNS = 100
 
 @dataclass(frozen=True)
 class StrangersEvaluation:
-    """Results of the training runs of one recipe in protocol 2 of a task."""
+    """Results in protocol 2 of a task, for one policy or several training runs with the same configuration."""
 
     record: Mapping[str, Any]
     """All results as JSON values, with outcome and state hash of every battle; `echelon.verify` replays them."""
 
     @property
     def scores(self) -> Mapping[str, Any]:
-        """`focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and its 95 %
-        interval, `low` and `high`, over the `unit` (docs/PROTOCOL.md)."""
+        """The scores `focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and
+        its 95 % interval, `low` and `high`, over the `unit` (docs/PROTOCOL.md).
+        """
         scores: Mapping[str, Any] = self.record["scores"]
         return scores
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the result follows the task's protocol, and no run's provenance contains its strangers or maps."""
+        """Whether the result follows the task's protocol, and no run was trained with the protocol's strangers
+        or maps.
+        """
         return bool(self.record["by_protocol"]) and not met_in_training(self.record)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per score, and one for each opponent, number of mechs, partner and set piece in it."""
+        """Return one row per score, followed by its parts: one row per opponent, number of own mechs, partner or set
+        piece.
+        """
         return table_rows(self.scores)
 
     def as_json(self) -> dict[str, Any]:
@@ -93,16 +100,16 @@ def evaluate_strangers(
 ) -> StrangersEvaluation:
     """Evaluate a policy by protocol 2 of a task: against opponents and beside partners that training does not use.
 
-    Long because each argument is described here.
+    The function is long because its docstring describes each argument.
 
     Args:
-        policy: a name, a path, a module or a callable, as in `echelon.evaluate`; or a list of the training runs of one
-            recipe, which are then the units of every interval.
+        policy: a name, a path, a module or a callable, as in `echelon.evaluate`; or a list of policies from training
+            runs with the same configuration, whose intervals are then over runs.
         task: a name in `echelon.tasks()`, or a `Task`, with `strangers`.
-        battles, beside, pieces: replace the task's numbers; the result then does not count for the task. Exception:
-            `pieces=0` skips the set pieces, for networks that support only one team size; that score is then missing.
-        split: `test`, or `validation` for model selection.
-        env: the view that modules were made for, if their keys do not say so.
+        battles, beside, pieces: numbers of battles instead of the task's; the result then does not count for the task.
+            Only `pieces=0` is allowed: it skips the set pieces, for networks of a single team size, and their score.
+        split: either `test`, or `validation` for model selection.
+        env: the view that modules were made for, if their keys do not determine it.
         device, batch, precision, compiled, cuda_graph: see `echelon.evaluate`.
         on_battles: called repeatedly with the number of battles played since the last call.
         command: the command that made the result, stored in the record.
@@ -112,7 +119,7 @@ def evaluate_strangers(
 
     Raises:
         ConfigError: if the task has no protocol 2, an argument is out of range, or two runs have the same weights.
-        FileError: if a name does not exist, or a stranger differs from `populations.json`.
+        FileError: if a name does not exist, or the weights of a stranger differ from `populations.json`.
     """
     task = find_task(task)
     protocol = strangers_of(task)
@@ -164,7 +171,7 @@ def plan_of(protocol: Strangers, battles: int | None, beside: int | None, pieces
 
 
 def is_by_protocol(protocol: Strangers, split: str, plan: Mapping[str, Any], policies: Sequence[Any]) -> bool:
-    """Return whether numbers and split are those of the task.
+    """Return whether the numbers of battles and the split are those of the task.
 
     Set pieces may be skipped for networks that support only one team size; their score is then missing. A commander of
     packs needs battles with orders, which are not the battles of the task.
@@ -188,7 +195,8 @@ def protocol_arena(
     settings: ArenaConfig,
     on_battles: Callable[[float], None] | None = None,
 ) -> ProtocolArena:
-    """Build the battles of `policies`, one per run; strangers and seeds must have the sealed hashes.
+    """Create the arena for the battles of `policies`, one policy per training run. Raise `FileError` if the hash of a
+    stranger or of the seeds differs from the published one.
 
     Args:
         policies, env: see `evaluate_strangers`.
@@ -204,7 +212,9 @@ def protocol_arena(
 
 
 def hashes_of(population: Population) -> dict[str, str]:
-    """Return the sha256 of each opponent and partner, or its name; reject any that differs from `populations.json`."""
+    """Return the sha256 of each opponent and partner, or its name if it has none. Raise `FileError` if a sha256 differs
+    from `populations.json`.
+    """
     hashes = {}
     for name in dict.fromkeys((*population.opponents, *population.partners)):
         commander, listed = resolve(name), strangers().get(name)
@@ -216,7 +226,9 @@ def hashes_of(population: Population) -> dict[str, str]:
 
 
 def run_record(arena: ProtocolArena, run: int) -> dict[str, Any]:
-    """Play a run and return its record: identity, provenance, and the outcome of each battle."""
+    """Play all battles of one evaluated run; return its record: identity, provenance, and the outcome of each
+    battle.
+    """
     run_setup, names = arena.runs[run], piece_names() if arena.piece_seeds else []
     counts: dict[int | str, int] = {number: 2 * len(case.seeds) for number, case in enumerate(arena.cases)}
     counts |= dict.fromkeys(names, len(arena.piece_seeds))
@@ -239,7 +251,7 @@ def run_record(arena: ProtocolArena, run: int) -> dict[str, Any]:
 
 
 def seen_in_training(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
-    """Return for maps, teams, opponents and partners whether the run's training contained them.
+    """Return whether the run's training contained the maps, teams, opponents and partners.
 
     The values are `met`, `not met` and `unknown`.
     """
@@ -256,7 +268,7 @@ def seen_in_training(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
 
 
 def met_in_training(record: Mapping[str, Any]) -> list[str]:
-    """Return the maps, teams and strangers of a record that the training of any of its runs contained, by name."""
+    """Return the names of the record's maps, teams and strangers that any of its runs was trained with."""
     names = []
     for run in record["runs"]:
         contacts = run["met"]

@@ -21,7 +21,7 @@ Of = Callable[[np.ndarray], np.ndarray]
 
 
 def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Compute the scores of a record's runs, each with `cases` and `pieces`."""
+    """Compute the scores from the `cases` and `pieces` of each run of a record."""
     tables = [tables_of(run) for run in runs]
     unit = "run" if len(runs) > 1 else "seed"
     joined = {name: joined_rows([table[name] for table in tables], unit) for name in tables[0]}
@@ -61,7 +61,9 @@ def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return one run's win rates, one row per seed: by opponent, by number of own mechs, their gap, and by piece."""
+    """Return the win rates of a run as tables with a row per seed and a column per opponent, number of own mechs or set
+    piece. The gap is the win rate of the whole team minus the win rate with a partner.
+    """
     focal = np.stack([won(case["outcomes"]).reshape(-1, 2).mean(1) for case in run["cases"] if not case["partner"]], 1)
     own_counts = sorted({case["mine"] for case in shared_cases(run)})
     beside, gap = [], []
@@ -90,7 +92,7 @@ def by_seed(cases: Sequence[Mapping[str, Any]]) -> tuple[list[int], np.ndarray]:
 
 
 def joined_rows(tables: Sequence[np.ndarray], unit: str) -> np.ndarray:
-    """Return one row per unit, `[U, K]`."""
+    """Join the tables of all runs to one row per unit (run or seed), `[U, K]`."""
     return tables[0] if unit == "seed" else np.stack([table.mean(0) for table in tables])
 
 
@@ -104,7 +106,7 @@ def lowest(rows: np.ndarray) -> np.ndarray:
 
 
 def spread(rows: np.ndarray, of: Of, unit: str, is_rate: bool) -> dict[str, float]:
-    """Return a statistic with its 95 % interval over units.
+    """Return a statistic with its 95 % interval over units (runs or seeds).
 
     A win rate over seeds uses `win_rate_interval`, anything else bootstrap percentiles. A single unit yields the widest
     possible interval.
@@ -124,7 +126,9 @@ def spread(rows: np.ndarray, of: Of, unit: str, is_rate: bool) -> dict[str, floa
 
 
 def worst_of(by: Mapping[str, Mapping[str, float]], rows: np.ndarray, unit: str) -> dict[str, Any]:
-    """Return the lowest win rate against an opponent. Over seeds, its ends are the lowest of all intervals."""
+    """Return the lowest win rate against an opponent. If the units are seeds, each end of its interval is the lowest
+    such end of all opponents.
+    """
     opponent = min(by, key=lambda name: by[name]["value"])
     if unit == "run":
         return {**spread(rows, lowest, unit, True), "opponent": opponent}

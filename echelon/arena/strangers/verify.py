@@ -1,4 +1,5 @@
-"""Verifies a result of protocol 2: everything derived from its battles, and a replayed random sample of them.
+"""Verifies a result of protocol 2: computes all scores again from its battles, and replays a random sample of the
+battles.
 
 The sample is not known in advance, so any invented battle may be found.
 """
@@ -110,12 +111,16 @@ class Verification:
 
     @property
     def unseen(self) -> float:
-        """Share of invented battles above which 95 of 100 samples would contain one."""
+        """A fraction of all battles: if more than this fraction were invented, at least 95 of 100 samples would contain
+        an invented battle.
+        """
         return 0.0 if self.replayed == self.battles else 1 - 0.05 ** (1 / self.replayed)
 
     @property
     def is_sealed(self) -> bool:
-        """Whether it counts for the task: it follows the protocol, and provenance contains none of its strangers."""
+        """Whether the result counts for its task: it follows the protocol, and no run was trained with its strangers or
+        maps.
+        """
         return bool(self.record["by_protocol"]) and not self.met
 
     def __str__(self) -> str:
@@ -146,18 +151,18 @@ def verify(
 
     Args:
         path: the file.
-        policies: the evaluated policies: a name, an object or a list of them, one per run. They may be omitted for
-            commanders that ship with Echelon; other names in the file are not resolved.
+        policies: the evaluated policies: a name, an object or a list of them, one per run. This argument may be omitted
+            for commanders that ship with Echelon; other names in the file are not resolved.
         sample: number of replayed battles, chosen at random; 0 for all.
         statistical: compare numbers of wins even on the same kind of processor.
-        seed: seed of the choice; by default from the system, so that it cannot be predicted.
+        seed: seed of the random choice; by default from the system, so that the sample cannot be predicted.
         env, device, batch, on_battles: see `echelon.evaluate_strangers`.
 
     Returns:
         The verification.
 
     Raises:
-        FileError: if a claim of the file is wrong, or it is about other policies.
+        FileError: if a claim of the file is wrong, or the file is about other policies.
     """
     path = Path(path)
     task_claims = read_claims(path, CHECK, MOST_BYTES)
@@ -185,7 +190,7 @@ def verification_of(
 
 
 def task_of(result: Mapping[str, Any], name: str) -> Task:
-    """Return the task of a record, if it has the same fingerprint and rules here."""
+    """Return the task of a record; raise `FileError` if its fingerprint or rules differ from those here."""
     require_same_rules(result["versions"], f"{name}: versions")
     with as_file_error(f"{name}: task"):
         task = find_task(result["task"])
@@ -194,7 +199,7 @@ def task_of(result: Mapping[str, Any], name: str) -> Task:
 
 
 def own_plan(result: Mapping[str, Any], task: Task, policies: Sequence[Any], name: str) -> dict[str, int]:
-    """Return the plan of a record, and check its claim about following the protocol."""
+    """Return the numbers of battles of a record, and check its claim to follow the task's protocol."""
     protocol = strangers_of(task)
     with as_file_error(name):
         plan = plan_of(protocol, *(result[kind] for kind in PLAN))
@@ -217,7 +222,7 @@ def policies_of(result: Mapping[str, Any], policies: Any, name: str) -> list[Any
 
 
 def require_same_plan(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
-    """Reject other seeds, other strangers, and cases or battles that differ from the record's plan."""
+    """Raise `FileError` if the seeds, strangers, cases or battles of a record differ from those of the task."""
     seeds = [placed_seed(seed, arena.split) for seed in arena.seeds]
     seed_difference = first_difference(seeds, result["seeds"], "seeds")
     expect(seed_difference is None, f"{name}: seeds", "the sealed seeds of the task", "other seeds")
@@ -244,14 +249,16 @@ def require_battles(holds: bool, where: str, expected: int, got: int) -> None:
 
 
 def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: Sequence[str], where: str) -> None:
-    """Reject another number of battles, or other sides."""
+    """Raise `FileError` unless `outcomes` has `count` battles, whose sides alternate as in `sides`."""
     expect(len(outcomes) == count, f"{where}.outcomes", f"{count} battles", len(outcomes))
     is_right = all(outcome["x_side"] == sides[index % len(sides)] for index, outcome in enumerate(outcomes))
     expect(is_right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "other sides")
 
 
 def require_same_runs(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
-    """Reject other weights, and a provenance that differs from the one in the weights' files."""
+    """Raise `FileError` if the weights of a run differ, or if its provenance differs from the one in the policy's
+    checkpoint.
+    """
     for number, (claimed_run, run) in enumerate(zip(result["runs"], arena.runs, strict=True)):
         location = f"{name}: runs[{number}]"
         expect(claimed_run["id"] == run.id, f"{location}.id", f"{run.id}, that of {run.name}", claimed_run["id"])
@@ -264,7 +271,7 @@ def require_same_runs(result: Mapping[str, Any], arena: ProtocolArena, name: str
 
 
 def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
-    """Return where two scores differ by more than different versions of SciPy can explain; None if nowhere."""
+    """Describe the first difference between scores that another SciPy version cannot explain; None if there is none."""
     if isinstance(ours, dict):
         if not isinstance(theirs, dict) or ours.keys() != theirs.keys():
             return f"{where} has other entries"
@@ -339,7 +346,7 @@ def is_scripted(arena: ProtocolArena, battle: ProtocolBattle) -> bool:
 
 
 def require_as_often(claimed: int, wins: int, battles: int, name: str) -> None:
-    """Reject a number of wins that differs from the replayed one by more than chance (Fisher's exact test)."""
+    """Raise `FileError` if the claimed wins differ from the replayed wins by more than chance (Fisher's exact test)."""
     from scipy.stats import fisher_exact  # takes a second to import
 
     chance = fisher_exact([[claimed, battles - claimed], [wins, battles - wins]]).pvalue

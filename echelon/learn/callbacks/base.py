@@ -57,7 +57,9 @@ class Callback:
 
     @property
     def name(self) -> str:
-        """Key of the callback's state in a checkpoint: an identifier, unique in the run and not a trainer component."""
+        """Key of the callback's state in a checkpoint: an identifier, unique in the run, that names no trainer
+        component.
+        """
         return type(self).__name__
 
     def setup(self, trainer: TrainingRun) -> None:
@@ -82,7 +84,9 @@ class Callback:
         """Called when battles of an evaluation were recorded, on the first process only, before `on_evaluation`."""
 
     def on_checkpoint(self, trainer: TrainingRun, path: Path) -> None:
-        """Called on every process after a new checkpoint was written. State changed here is not in that checkpoint."""
+        """Called on every process after a new checkpoint was written. State that this method changes is not in the new
+        checkpoint.
+        """
 
     def on_run_end(self, trainer: TrainingRun) -> None:
         """Called after the last iteration, unless an error or a signal ended the run."""
@@ -112,7 +116,7 @@ class CallbackList:
     """Calls all callbacks of a run and synchronises errors, signals and requests between its processes.
 
     Args:
-        callbacks: the callbacks; those with equal `Callback.order` are called in this order.
+        callbacks: the callbacks, sorted by `Callback.order`; among equal orders, the order of this list holds.
     """
 
     def __init__(self, callbacks: Sequence[Callback], taken: Sequence[str] = ()) -> None:
@@ -125,7 +129,9 @@ class CallbackList:
             require(name.isidentifier() and name not in taken, "Callback.name", f"an identifier not in {taken}", name)
 
     def setup(self, trainer: TrainingRun, states: Mapping[str, StateDict]) -> None:
-        """Set up each callback and restore its stored state, if any. The first error closes all callbacks."""
+        """Set up each callback and restore its stored state, if any. After the first error, all callbacks are
+        closed.
+        """
 
         def set_up(callback: Callback) -> None:
             is_own = type(callback).__module__.partition(".")[0] != "echelon"
@@ -154,7 +160,7 @@ class CallbackList:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_iteration_start(trainer)))
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics, is_new_stage: bool) -> None:
-        """Call `on_iteration_end` and, in a new stage, `on_stage`; then the callbacks that write checkpoints."""
+        """Call `on_iteration_end` and, in a new stage, `on_stage`; callbacks that write checkpoints are called last."""
         early = [callback for callback in self.all if callback.order < CHECKPOINTS]
         error = self._attempt(early, lambda callback: callback.on_iteration_end(trainer, metrics))
         if is_new_stage:
@@ -200,7 +206,9 @@ class CallbackList:
 
     @staticmethod
     def _agree(trainer: TrainingRun, error: Exception | SystemExit | None) -> None:
-        """Share errors and requests between all processes in one all-reduce. Both can end the run after a save."""
+        """Share errors, signals and requests between all processes in one all-reduce. After an error or a signal on any
+        process, write a checkpoint and raise an exception on all processes.
+        """
         requests = trainer.requests
         maxima = trainer.ranks.maxima([error is not None, trainer.pending_signal(), requests.stop, requests.checkpoint])
         failed, signal, stop, checkpoint = (int(value) for value in maxima)
@@ -256,7 +264,9 @@ class TrainingRun:
     """Settings that this or an earlier resume changed, see `Checkpoint.changes`."""
 
     def save(self) -> Path:
-        """Write a checkpoint, unless this iteration has one, and prune earlier ones; return the checkpoint's path."""
+        """Write a checkpoint unless this iteration has one, and delete old checkpoints; return the checkpoint's
+        path.
+        """
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -286,8 +296,9 @@ class TrainingRun:
 
     @property
     def ended(self) -> bool:
-        """Whether the run ends here: it is finished or stopped, or `train` has done its `iterations`. Equal on all
-        processes."""
+        """Whether the run ends here: it is finished or stopped, or `train` has completed its `iterations`. Equal on all
+        processes.
+        """
         return self.finished or self.stopped or self.counters.iterations == self.last
 
 
@@ -297,7 +308,7 @@ def load_callbacks(names: Sequence[str]) -> list[Callback]:
 
 
 def build(name: str) -> Callback:
-    """Build the callback of one name; an error in the user's code becomes one line."""
+    """Build the callback called `name`; an error in the user's code becomes an error message of one line."""
     kind = import_object(name)
     with in_one_line(f"--callbacks {name} must be callable without arguments"):
         callback = kind()

@@ -63,7 +63,7 @@ class ProgressBar(Callback):
             self.console.print(one_line(line), markup=False, highlight=False)
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Show the bar; a trainer may run more than once."""
+        """Show the progress bar; this may be called several times, because `Trainer.train` may."""
         self.logger.addHandler(self.handler)
         self.console.print(stage_of(trainer), highlight=False)
         if not trainer.ended:

@@ -27,13 +27,13 @@ EXIT_BASE = 128
 
 
 class SignalHandler(Callback):
-    """Handles `STOP_SIGNALS` and `REPEATED_SIGNALS`: after the iteration the run is saved and raises `Interrupted`.
+    """Handles `STOP_SIGNALS` and `REPEATED_SIGNALS`: after the current iteration, save the run and raise `Interrupted`.
 
     SIGINT and SIGTERM are always handled. The other signals are handled only if they would end the process: not SIGHUP
     under `nohup`, and no signal that already has a handler.
 
-    Used as a context manager, the class handles signals inside the block. Otherwise it handles them from the
-    construction of the trainer to the end of `Trainer.train`.
+    Used as a context manager, the class handles signals inside the block. Without a `with` block, it handles signals
+    from the construction of the trainer to the end of `Trainer.train`.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,9 @@ class SignalHandler(Callback):
             raise Interrupted(number)
 
     def run_interruptible(self, work: Callable[[], None]) -> None:
-        """Run repeatable work; a signal aborts it, and an earlier signal skips it."""
+        """Run `work`, which may be repeated later; a signal aborts the work, and after an earlier signal it is
+        skipped.
+        """
         self._interruptible = True
         try:
             if not self.signal:
@@ -101,7 +103,9 @@ class SignalHandler(Callback):
 
 
 class TimedStop(SignalHandler):
-    """Also ends a run after the first iteration that ends at least `minutes` after construction; 0: never."""
+    """A signal handler that also ends the run when `minutes` have passed since construction, after the current
+    iteration. If `minutes` is 0, there is no limit.
+    """
 
     def __init__(self, minutes: float) -> None:
         super().__init__()

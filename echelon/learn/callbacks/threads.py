@@ -22,10 +22,10 @@ SHARE = 0.7
 class ThreadChoice(Callback):
     """Uses the number of CPU threads that measured fastest. Every run has this callback.
 
-    `TrainConfig.threads` fixes the number. If it is 0, the run starts with torch's number and sometimes tries half or
-    twice as many. The thread count affects only the speed, because threads share battles and parts of minibatches.
-    The log reports a new thread count, cores occupied by other programs, and parts of an iteration that do not get
-    faster with more threads.
+    A positive `TrainConfig.threads` fixes the number. If that setting is 0, the run starts with torch's number of
+    threads and sometimes tries half or twice as many. The thread count affects only the speed, because threads share
+    battles and parts of minibatches. The log reports a new thread count, cores occupied by other programs, and parts of
+    an iteration that do not get faster with more threads.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class ThreadChoice(Callback):
         self.number = self.most
 
     def on_iteration_start(self, trainer: TrainingRun) -> None:
-        """Set the number of threads; a new stage may have replaced the environment."""
+        """Set the number of threads again, because a new stage may have replaced the environment."""
         if trainer.device.type == "cpu":
             trainer.ppo.threads = self.trial or self.number
             trainer.env.engine.blocks.share(trainer.ppo.threads)
@@ -72,7 +72,9 @@ class ThreadChoice(Callback):
             self.rates.pop(self.trial, None)
 
     def _other(self) -> int:
-        """Return half or twice the thread count, if possible one not tried yet; 0 if neither is allowed."""
+        """Return half or twice the thread count, preferably a number that was not tried yet; 0 if neither is
+        allowed.
+        """
         candidates = [count for count in (self.number // 2, self.number * 2) if 1 <= count <= self.most]
         return next((count for count in candidates if count not in self.rates), candidates[0] if candidates else 0)
 
@@ -101,7 +103,7 @@ class ThreadChoice(Callback):
         trainer.log(f"{gained}; no gain in {', '.join(slow) or 'any part'}")
 
     def _detect_load(self, trainer: TrainingRun) -> None:
-        """Log when other programs start or stop occupying the cores. Skipped if the run has several processes."""
+        """Log when other programs start or stop occupying the cores. Runs with several processes skip this check."""
         wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
         self.shares.append(cpu / max(wall, 1e-9))
         is_busy = max(self.shares) < SHARE

@@ -30,7 +30,7 @@ LATE = 0.75
 
 
 def warning_signs(rows: Rows, config: TrainConfig, progress: float) -> dict[str, str]:
-    """Return warnings about the last iterations, one line each, by a short name.
+    """Return warnings about the last iterations, one line each, keyed by a short name.
 
     Args:
         rows: rows of `metrics.csv`: the first one, and at least the last `RECENT`.

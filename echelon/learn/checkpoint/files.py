@@ -1,4 +1,4 @@
-"""Write checkpoints atomically, find those of a run, check them, and delete old ones."""
+"""Write checkpoints atomically, find the checkpoints of a run, check them, and delete old ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def save_checkpoint(
     provenance: Provenance = UNKNOWN,
     ancestors: tuple[str, ...] = (),
 ) -> None:
-    """Write a checkpoint atomically. With several processes, all must call it with a path on a shared disk.
+    """Write a checkpoint atomically. With several processes, all processes must call this function with a path on a
+    shared disk.
 
     Args:
         path: the folder to create; it must not exist yet.
@@ -71,7 +72,7 @@ def save_checkpoint(
         ancestors: sha256 of the weights that these weights were trained from, oldest first.
 
     Raises:
-        FileError: a file cannot be written; then no folder is created.
+        FileError: if a file cannot be written; then no folder is created.
     """
     temporary = path.parent / f".{path.name}.draft"
     with new_folder(path, temporary) if ranks.is_first else contextlib.nullcontext():
@@ -101,7 +102,7 @@ def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]
 
 
 def run_metadata(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
-    """Return the entries of `checkpoint.json` that describe a resumable run; empty without one."""
+    """Return the entries of `checkpoint.json` that describe a resumable run; the entries are empty if `run` is None."""
     if run is None:
         return {"settings": {}, "battles": {}, "processes": 0}
     changes = {CHANGES: list(run.changes)} if run.changes else {}
@@ -141,7 +142,9 @@ def write_hashed(path: Path, data: bytes) -> str:
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """List the checkpoints in `folder`, sorted by name, without reading them. Unfinished ones have hidden names."""
+    """List the checkpoints in `folder`, sorted by name, without reading them. Unfinished checkpoints, whose names begin
+    with a dot, are left out.
+    """
     return sorted(entry.parent for entry in folder.glob(f"[!.]*/{METADATA}"))
 
 
@@ -166,10 +169,10 @@ def checkpoint_path(folder: Path, iteration: int) -> Path:
 
 
 def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
-    """Delete all checkpoints of the run folder except the `last` newest and that of iteration `best`.
+    """Delete all checkpoints of the run folder except the `last` newest and the one of iteration `best`.
 
-    A checkpoint is renamed before it is deleted, so every checkpoint with a regular name is complete. Drafts of killed
-    processes are deleted too.
+    A checkpoint is renamed before it is deleted, so every checkpoint with a regular name is complete. Unfinished
+    checkpoints of killed processes are deleted too.
     """
     root = folder / "checkpoints"
     keep = set() if best is None else {checkpoint_path(folder, best)}
@@ -216,8 +219,9 @@ class CheckpointReport:
 
 
 def inspect_checkpoint(path: Path) -> CheckpointReport:
-    """Read every file of a checkpoint, or of the newest one of a run folder. Verify hashes, headers and that all
-    numbers are finite."""
+    """Read every file of a checkpoint, or of the newest checkpoint of a run folder. Verify hashes, headers and that all
+    numbers are finite.
+    """
     try:
         path = find_checkpoint(path)
         checkpoint = open_checkpoint(path)

@@ -1,10 +1,9 @@
 """Checkpoint format: weights as safetensors, everything else as JSON, verified before anything is built.
 
-A checkpoint is a folder. `checkpoint.json` holds the metadata and the sha256 of every other
-file. `policy.safetensors` holds the policy, `learner.safetensors` the optimiser. In a resumable run,
-`run_R.safetensors` holds the battles and other exact state of process R. Leagues and matches read only the policy.
-A checkpoint is written to a temporary folder and then renamed, so an existing folder is complete. Loading never
-executes anything: no pickle, no code.
+A checkpoint is a folder. `checkpoint.json` holds the metadata and the sha256 of every other file. `policy.safetensors`
+holds the policy, `learner.safetensors` the optimiser. In a resumable run, `run_R.safetensors` holds the running battles
+and all other exact state of process R. Leagues and matches read only the policy. A checkpoint is written to a temporary
+folder and then renamed, so an existing folder is complete. Loading never executes anything: no pickle, no code.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ class Checkpoint:
 
     @property
     def extra_rewards(self) -> dict[str, float]:
-        """Weight of each custom reward term, keyed by name. No file contains the functions."""
+        """Weight of each custom reward term, keyed by name. The functions themselves are not in any file."""
         reward = self.metadata["env"].get("reward", {})
         extra = reward.get(EXTRA, {}) if isinstance(reward, dict) else {}
         is_valid = isinstance(extra, dict) and all(type(weight) in (int, float) for weight in extra.values())
@@ -189,12 +188,16 @@ class Checkpoint:
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """sha256 of the weights that these were trained from, oldest first; empty if the file lists none."""
+        """sha256 of each of the earlier weights that this policy was trained from, oldest first; empty if the file
+        lists none.
+        """
         return tuple(self.metadata.get(ANCESTORS, ()))
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """`ancestors` and this checkpoint: the ancestors of weights trained from it."""
+        """The ancestors of any weights trained from this checkpoint, which are `ancestors` and this checkpoint's own
+        weights.
+        """
         return descent(self.ancestors, str(self.metadata["files"][POLICY]))
 
     @property
@@ -202,8 +205,9 @@ class Checkpoint:
         return from_metadata(CurriculumState, self.metadata, "curriculum")
 
     def policy_for(self, name: str, env: EnvConfig, device: torch.device) -> ActorCritic:
-        """Build the policy for battles of `env`, in evaluation mode. Log a warning if it was trained under old
-        rules."""
+        """Build the policy for battles of `env`, in evaluation mode. Log a warning if the policy was trained under old
+        rules.
+        """
         width = self.metadata["comm_dim"]
         expect(width == env.comm_dim, f"{name}: comm_dim", f"{env.comm_dim} for this battle", width)
         warn_rules_version(name, self.versions.rules)
@@ -234,7 +238,9 @@ class Checkpoint:
         return policy.to(device).eval()
 
     def meta_model(self) -> ActorCritic:
-        """Build the policy on the meta device: stored tensors are checked against its shapes before any allocation."""
+        """Build the policy on the meta device, so that stored tensors can be checked against its shapes before any
+        allocation.
+        """
         with without_numbers():
             return self.model.build(self.specs)
 
@@ -249,7 +255,9 @@ class Checkpoint:
 
     @functools.cached_property
     def weight_bytes(self) -> int:
-        """Bytes of the weights; if the model may not be built here, bytes of their file."""
+        """Size of the weights in bytes; if the model's class may not be imported here, the size of the weights'
+        file.
+        """
         if is_available(self.metadata["model"]):
             return sum(value.nbytes for value in self.meta_model().state_dict().values())
         with open_file(self.path / POLICY, MAX_FILE_BYTES) as file:
@@ -276,7 +284,9 @@ class Checkpoint:
 
 
 def descent(ancestors: tuple[str, ...], digest: str) -> tuple[str, ...]:
-    """Return the ancestors of weights trained from weights with the hash `digest` and these `ancestors`."""
+    """Return `ancestors` followed by `digest`: the ancestors of any weights that are trained from the weights
+    `digest`.
+    """
     return (*(ancestor for ancestor in ancestors if ancestor != digest), digest)[-MOST_ANCESTORS:]
 
 
@@ -311,7 +321,9 @@ def warn_rules_version(name: str, rules: int) -> None:
 
 
 def require_files(files: dict[str, Any], processes: int) -> None:
-    """Check that `files` lists exactly the files of a checkpoint, each with a sha256. This prevents path traversal."""
+    """Check that `files` lists exactly the files of a checkpoint, each with a sha256. The check prevents path
+    traversal.
+    """
     expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
     for name in sorted(files.keys() ^ expected):
         raise FileError(f"{METADATA}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
@@ -339,7 +351,7 @@ about four times the bytes actually written."""
 
 
 def most_run_bytes(metadata: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
-    """Return the maximum bytes of one process's resume state: battles, frozen opponents, and callback state."""
+    """Return the maximum size of one process's resume state in bytes: battles, frozen opponents, and callback state."""
     memory = sum(map(math.prod, metadata["memory"].values()))
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
     terrain = COLUMN_BYTES * env.world.size_x * env.world.size_y

@@ -1,6 +1,6 @@
-"""Commander names of trained policies: `trained:NAME` and paths of checkpoint and run folders.
+"""Commander names of trained policies (`trained:NAME`, and paths of checkpoint and run folders).
 
-Importing this module registers them in `echelon.agents.names`.
+Importing this module registers these forms of names in `echelon.agents.names`.
 """
 
 from __future__ import annotations

@@ -52,8 +52,9 @@ class Provenance:
     """Incomplete kinds: an ancestor had no history, or there were more than `MOST` entries."""
 
     def union(self, other: Provenance) -> Provenance:
-        """Merge two histories. If a kind exceeds `MOST` entries, keep those of `self`, drop the last of `other` by
-        name, and mark the kind as unknown."""
+        """Merge two histories. If a kind would exceed `MOST` entries, keep all of `self`, drop the entries of `other`
+        that sort last, and mark the kind as unknown.
+        """
         if other == self:
             return self
         entries_by_kind, unknown = {}, {*self.unknown, *other.unknown}
@@ -66,7 +67,7 @@ class Provenance:
         return Provenance(**entries_by_kind, unknown=tuple(sorted(unknown)))
 
     def exposure(self, kind: str, entry: str) -> Exposure:
-        """Return whether an entry of a kind was used in training."""
+        """Return whether training used `entry`, which is of a `kind` such as `opponents`."""
         if entry in getattr(self, kind):
             return "met"
         return "unknown" if kind in self.unknown else "not met"
@@ -77,7 +78,9 @@ class Provenance:
         return "met" if "met" in exposures else exposures.pop()
 
     def opponent_exposure(self, entry: str) -> Exposure:
-        """Return whether training included this opponent. Weights may equal an unhashed earlier `SELF`."""
+        """Return whether training included this opponent. After self-play, the result for weights is never `not met`,
+        because they may be an earlier snapshot of the learner.
+        """
         return self._exposure_of_kind("opponents", entry)
 
     def commander_exposure(self, entry: str) -> Exposure:
@@ -91,10 +94,10 @@ class Provenance:
         return "unknown" if exposure == "not met" and may_be_own else exposure
 
     def map_exposure(self, config: EnvConfig) -> Exposure:
-        """Return whether training used the maps of a config's split. Without a split on either side, no map is
-        excluded.
+        """Return whether training used the maps of a config's split. If this config or a training config has no split,
+        any map may have been used, so `not met` becomes `unknown`.
 
-        The map of an authored position counts as used if its battle was used.
+        The map of an authored position counts as used if training used the position's battle.
         """
         if config.positions:
             return self.battle_exposure(config)
@@ -118,10 +121,10 @@ CHECK = record(
 
 
 def provenance_from_json(metadata: Mapping[str, Any], name: str) -> Provenance:
-    """Read the provenance from an untrusted `checkpoint.json`, the file `name`; unknown if there is none.
+    """Read the provenance from the metadata in an untrusted file called `name`; return `UNKNOWN` if it contains none.
 
     Raises:
-        FileError: an entry is invalid, duplicate or not in order.
+        FileError: if an entry is invalid, duplicate or not in order.
     """
     if PROVENANCE not in metadata:
         return UNKNOWN
@@ -134,7 +137,7 @@ def provenance_from_json(metadata: Mapping[str, Any], name: str) -> Provenance:
 
 
 def provenance_of(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
-    """Return the provenance of a learner that commands a whole team in battles of a config against some opponents."""
+    """Return the provenance of a learner that commands a whole team in battles of `config` against `opponents`."""
     splits = () if config.positions and config.split is None else (split_of(config),)
     provenance = Provenance(battles=battle_hashes(config), partners=(SELF,), splits=splits)
     rules = str(config.signature()[RULES])
@@ -142,7 +145,9 @@ def provenance_of(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenanc
 
 
 def split_of(config: EnvConfig) -> str:
-    """Return the provenance entry of a config's split."""
+    """Return the provenance entry of a config's split (train, validation or test), or of its map seed without a
+    split.
+    """
     return config.split or f"none:{config.map_seed}"
 
 
@@ -162,7 +167,9 @@ def battle_hash(config: EnvConfig) -> str:
 
 
 def name_entry(name: str) -> str:
-    """Return the entry of a commander without weights: its name, or the sha256 of a name that no file may contain."""
+    """Return the provenance entry of a commander without weights: its name, or the sha256 of a name that is too long or
+    unprintable.
+    """
     return name if NAME.holds(name) else hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -172,6 +179,7 @@ def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
 
 
 def weight_hash(weights: Mapping[str, Tensor]) -> str:
-    """Return the sha256 of weights: equal to that of their file in any checkpoint, and to their entry id in a
-    league."""
+    """Return the sha256 of weights, which equals the sha256 of the weights' file in any checkpoint and the id of the
+    weights in a league.
+    """
     return hashlib.sha256(weight_bytes(weights)).hexdigest()

@@ -43,8 +43,9 @@ def stored_config(start: Checkpoint) -> TrainConfig:
 
 
 def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that differ from the resumed checkpoint, by dotted name: JSON values there and here. Empty if
-    the checkpoint does not belong to a run."""
+    """Return the settings that differ from the resumed checkpoint, keyed by dotted name; each value is the pair of the
+    old and the new JSON value. The result is empty if the checkpoint does not belong to a run.
+    """
     if not start.metadata["settings"]:
         return {}
     ignored = ("env", "model", *OF_PROCESS)
@@ -56,8 +57,9 @@ def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[
 
 
 def find_changes(config: TrainConfig, start: Checkpoint) -> tuple[dict[str, tuple[Any, Any]], list[dict[str, Any]]]:
-    """Return `changed_settings`, and all changes of the run as in `Checkpoint.changes`: the stored ones and, if
-    anything was learnt before this resume, the new ones."""
+    """Return `changed_settings`, and the list of all changes of the run in the form of `Checkpoint.changes`. The new
+    changes are in this list only if the run had finished an iteration before this resume.
+    """
     changed, since = changed_settings(config, start), start.counters.iterations + 1
     known = {change["setting"] for change in start.changes if change["since"] == since}
     new = {name: before for name, (before, _) in changed.items() if since > 1 and name not in known}
@@ -102,7 +104,7 @@ class EnvSnapshot:
     """Snapshot of the running battles: state, observations, recurrent memory, returns so far, seeds of the next
     battles, and the map pool.
 
-    Terrain is stored as a sparse difference from its map, at most a tenth of the full size.
+    Terrain is stored as its sparse difference from the map; the difference takes at most a tenth of the full size.
     """
 
     def __init__(self, collector: TeamCollector, levels: LevelScores | None = None) -> None:
@@ -192,10 +194,10 @@ def current_step(collector: TeamCollector) -> dict[str, Tensor]:
 
 
 def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
-    """Compute the sparse difference of the terrain from its maps.
+    """Compute the sparse difference between the current terrain and the maps.
 
-    For each field of `Terrain`: `FIELD.index [K]` int64 into the flattened field, and `FIELD.value [K]`, the XOR of the
-    two values.
+    For each field of `Terrain` the result has `FIELD.index [K]` int64, into the flattened field, and `FIELD.value [K]`,
+    the XOR of the two values.
     """
     result: dict[str, Tensor] = {}
     original = initial_terrain(state.map_id, maps)

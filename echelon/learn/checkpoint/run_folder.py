@@ -24,7 +24,7 @@ _locked: set[Path] = set()
 
 
 def choose_folder(config: TrainConfig) -> Path:
-    """Return the run folder: the given one, that of the resumed run, or a new one."""
+    """Return the folder of the run: the one given by `--run-dir`, the folder of the resumed run, or a new one."""
     is_named = "{time}" not in config.run_dir
     if config.resume not in ("", "latest") and not is_named:
         return Path(config.resume).absolute().parent.parent
@@ -51,8 +51,9 @@ def last_saved_at(folder: Path) -> float:
 
 
 def resolve_resume(config: TrainConfig) -> TrainConfig:
-    """Resolve `--resume auto` in the named run folder: `latest` if the folder has a run in which anything was learnt,
-    else a new run."""
+    """Resolve `--resume auto`, which requires a named run folder. `auto` means `latest` if the folder contains a run,
+    and else a new run.
+    """
     if config.resume != "auto":
         return config
     require("{time}" not in config.run_dir, "--resume auto", "given with a --run-dir", config.run_dir)
@@ -86,7 +87,9 @@ def clear_unlearnt(folder: Path) -> None:
 
 
 def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
-    """Refuse a folder with a run that does not end at `start`, because checkpoint names would collide."""
+    """Raise `ConfigError` for a folder with a run that does not end at `start`, because names of checkpoints would
+    collide.
+    """
     if not has_run(folder):
         return
     require(start is not None, name, "a folder without a run (or pass `start` to resume it)", str(folder))
@@ -129,7 +132,7 @@ def make_new_folder(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def needs_writable(folder: Path) -> Iterator[None]:
-    """Convert an OS error in the context to a one-line error about the run folder."""
+    """Convert an `OSError` in the context to a one-line `ConfigError` about the run folder."""
     try:
         yield
     except OSError as error:

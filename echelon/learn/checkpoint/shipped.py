@@ -52,20 +52,20 @@ class TrainedPolicy:
 
 def trained() -> dict[str, TrainedPolicy]:
     """Return the policies shipped with Echelon, keyed by name and grouped by task. Within a task, rated policies come
-    first, best first, then unrated ones by `win_rate`.
+    first, the best at the top, then unrated policies, sorted by `win_rate`.
 
-    Their checkpoints contain their provenance, as for any trained policy.
+    The policies' checkpoints contain their training history, like those of any trained policy.
     """
     rows = parse_json(TABLE, read_file(FOLDER / TABLE, MAX_JSON_BYTES))
     return {row["name"]: TrainedPolicy(**row) for row in rows}
 
 
 def shipped_checkpoint(name: str) -> Checkpoint:
-    """Open the checkpoint of a policy of `trained`.
+    """Open the checkpoint of the shipped policy `name`, one of the keys of `trained`.
 
     Raises:
-        ConfigError: there is no policy of that name.
-        FileError: the files differ from the table.
+        ConfigError: if there is no policy of that name.
+        FileError: if the sha256 of the weights differs from the table.
     """
     policies = trained()
     require(name in policies, "a trained policy", f"one of {', '.join(policies)}", name)

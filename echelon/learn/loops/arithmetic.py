@@ -26,13 +26,16 @@ _OPTIONS: dict[str, Any] = {**jit.OPTIONS, "fastmath": {"contract"}}
 
 
 def compiled(loop: Any) -> Any:
-    """Compile a loop of learning (decorator). Without numba, return the loop unchanged; it is then never called."""
+    """Decorator that compiles a loop function of the learner. Without numba, the function stays unchanged and is never
+    called.
+    """
     return compile_and_keep(loop, nogil=True, **_OPTIONS) if jit.HAS_LOOPS else loop
 
 
 def uses_loops(*values: Tensor) -> bool:
-    """Return whether loops compute these tensors: float32 or bfloat16 on a CPU, neither traced nor under
-    `torch.vmap`."""
+    """Return whether numba loops process these tensors: all are float32 or bfloat16 on a CPU, and none is traced or
+    under `torch.vmap`.
+    """
     if not jit.HAS_LOOPS or torch.compiler.is_compiling():
         return False
     return all(
@@ -44,19 +47,21 @@ def uses_loops(*values: Tensor) -> bool:
 
 
 def product_dtype(values: Tensor) -> torch.dtype:
-    """Return the dtype of matrix products with `values`: autocast's dtype, or that of `values`."""
+    """Return the dtype of matrix products with `values`: autocast's dtype if autocast is on, else that of `values`."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else values.dtype
 
 
 def array(values: Tensor) -> np.ndarray:
-    """Return the memory of a contiguous tensor as an array; bfloat16 becomes int16."""
+    """Return a NumPy array that shares the memory of a contiguous tensor; bfloat16 is viewed as int16."""
     values = values.detach()
     return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()
 
 
 @jit.device_function
 def widened(value: Any, is_half: bool) -> Any:
-    """Convert an element of `array` to float32; `is_half` marks bfloat16."""
+    """Convert an element of an array, as returned by `array`, to float32; `is_half` is True if the array holds
+    bfloat16.
+    """
     return np.int32(np.int32(value) << np.int32(16)).view(np.float32) if is_half else np.float32(value)
 
 
@@ -101,7 +106,9 @@ SQRT_HALF_BITS = np.int32(0x3F3504F3)
 
 @jit.device_function
 def logarithm(x: Any) -> Any:
-    """Compute log(x) of a float32 above 1e-37. The error is at most 2e-7, relative if |log(x)| > 1."""
+    """Compute log(x) of a float32 above 1e-37. The error is at most 2e-7, and relative to the result if
+    |log(x)| > 1.
+    """
     bits = np.float32(x).view(np.int32)
     power = (bits - SQRT_HALF_BITS) >> np.int32(23)
     # If x is infinite or NaN, x - x is NaN, and so is the result.

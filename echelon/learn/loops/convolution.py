@@ -17,7 +17,8 @@ from echelon.learn.loops.arithmetic import ZERO, array, compiled
 def convolve(grid: Any, kernel: Any, bias: Any, out: Any) -> None:
     """Write ReLU of the convolution of `grid [R, cells, cells]` to `out [R, side², channels]`.
 
-    `kernel [9, channels]` row by row, `bias [channels]`; side = (cells - 1) // 2.
+    The rows of the 3x3 kernel follow each other in `kernel [9, channels]`; `bias` is `[channels]`, and side is (cells -
+    1) // 2.
     """
     side = (grid.shape[1] - 1) // 2
     for row in range(len(grid)):
@@ -62,7 +63,9 @@ class Convolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, grid: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-        """`[R, side², channels]` from `grid [R, cells, cells]`, `kernel [channels, 9]`, `bias [channels, 1]`."""
+        """Return `[R, side², channels]` from `grid [R, cells, cells]`, `kernel [channels, 9]` and `bias
+        [channels, 1]`.
+        """
         grid, by_offset = grid.detach().float().contiguous(), kernel.detach().t().contiguous()
         side = (grid.shape[-1] - 1) // 2
         out = grid.new_empty(len(grid), side * side, len(kernel))

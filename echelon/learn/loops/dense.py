@@ -1,4 +1,6 @@
-"""Linear layer with ReLU on a CPU: bias and ReLU in one pass, forward and backward, beside the matrix products."""
+"""Linear layer with ReLU on a CPU: one loop adds the bias and applies ReLU after the matrix product, another loop
+computes the gradients.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from echelon.learn.loops.arithmetic import ZERO, array, compiled, halved, produc
 
 @compiled
 def rectify(x: Any, bias: Any, is_half: bool) -> None:
-    """Write ReLU(x + bias) to `x [R, W]` in place; `bias [W]`."""
+    """Write ReLU(x + bias) to `x [R, W]` in place; the shape of `bias` is `[W]`."""
     for row in range(x.shape[0]):
         for w in range(x.shape[1]):
             value = max(widened(x[row, w], is_half) + bias[w], ZERO)
@@ -24,8 +26,9 @@ def rectify(x: Any, bias: Any, is_half: bool) -> None:
 
 @compiled
 def rectify_back(grad: Any, out: Any, is_half: bool, to: Any, to_bias: Any) -> None:
-    """Compute the gradients of `rectify` from `grad`, the gradient with respect to its result `out`. Write the one for
-    x to `to [R, W]` and add the one for bias to `to_bias [W]`."""
+    """Compute the gradients of `rectify` from `grad`, the gradient with respect to its result `out`. Write the gradient
+    with respect to x to `to [R, W]`, and add the gradient with respect to bias to `to_bias [W]`.
+    """
     for row in range(out.shape[0]):
         for w in range(out.shape[1]):
             to[row, w] = grad[row, w] if out[row, w] > 0 else 0
@@ -38,7 +41,7 @@ class DenseReLU(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """`[R, W]` in the dtype of the products, from `x [R, F]`, `weight [W, F]` and `bias [W]`."""
+        """Return `[R, W]`, in the dtype of the matrix product, from `x [R, F]`, `weight [W, F]` and `bias [W]`."""
         dtype = product_dtype(x)
         x, own = x.detach().to(dtype), weight.detach().to(dtype)
         out = x @ own.t()

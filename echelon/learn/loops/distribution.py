@@ -1,6 +1,7 @@
-"""Action distribution on a CPU: log-probability and entropies with their derivatives, one loop each.
+"""Action distribution on a CPU: one loop computes log-probabilities and their derivatives, another loop computes
+entropies and their derivatives.
 
-`echelon.learn.models.distribution` defines the results; this dense form takes about eighty operations.
+The dense form in `echelon.learn.models.distribution` defines the results, but takes about eighty tensor operations.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ def log_prob_all(
     """Write the log-probability of each row of `value [N, D]` and its derivatives with respect to loc and scale.
 
     Args:
-        loc, scale: `[N, D]` parameters of the normal distribution of u.
-        first, after: range of the trigger columns, which the game reads as u <= 0 or u > 0.
-        emitter: the trigger with a third reading, u > `edge`.
+        loc, scale: parameters of the normal distribution of u, `[N, D]` each.
+        first, after: bounds of the range of trigger columns, of which the game reads only whether u > 0.
+        emitter: column of the trigger that has a third reading, u > `edge`.
         edge: lower bound of u for the third reading.
         least: lower clamp of the middle reading's probability before its logarithm.
-        terms: `[D]` scratch memory.
-        to: outputs log-probability `[N]` and derivatives `[N, D]`, `[N, D]`.
+        terms: scratch memory `[D]`.
+        to: output arrays for the log-probability `[N]` and its two derivatives, `[N, D]` each.
     """
     total, by_loc, by_scale = to
     for n in range(len(total)):
@@ -111,11 +112,11 @@ def entropies_all(
     """Write the entropy of each column and its derivatives with respect to loc and scale.
 
     Args:
-        loc, scale: `[N, D]` parameters of the normal distribution of u.
-        first, after: range of the trigger columns; their entropy is that of held or released.
+        loc, scale: parameters of the normal distribution of u, `[N, D]` each.
+        first, after: bounds of the range of trigger columns; their entropy is that of the two states held and released.
         nodes, weights: positive half of the quadrature; the negative half is symmetric.
-        decayed: `[2, K]` scratch memory for K elements at a time.
-        to: outputs entropy and derivatives, `[N, D]` each.
+        decayed: scratch memory `[2, K]` for K elements at a time.
+        to: output arrays for the entropy and its two derivatives, `[N, D]` each.
     """
     entropy, by_loc, by_scale = to[0].reshape(-1), to[1].reshape(-1), to[2].reshape(-1)
     locs, scales, e_up, e_down = loc.reshape(-1), scale.reshape(-1), decayed[0], decayed[1]
@@ -162,7 +163,7 @@ def entropies_all(
 
 
 class TriggerColumns(NamedTuple):
-    """Trigger columns and how the game reads them."""
+    """The columns of an action that are triggers, and how the game reads them."""
 
     first: int
     """First trigger column."""
@@ -178,14 +179,15 @@ class TriggerColumns(NamedTuple):
 
 def rows_of(values: Sequence[Tensor]) -> tuple[list[int], list[Tensor]]:
     """Return the memory order of the batch dimensions of `values[0]`, and all `values [..., D]` as contiguous `[N, D]`
-    in that order. Tensors with equal layout are not copied."""
+    in that order. A tensor that already has this layout is not copied.
+    """
     strides = values[0].stride()[:-1]
     order = sorted(range(len(strides)), key=lambda dim: -strides[dim])
     return order, [leaf.detach().permute(*order, -1).reshape(-1, leaf.shape[-1]).contiguous() for leaf in values]
 
 
 def shaped(rows: Tensor, order: Sequence[int], shape: Sequence[int]) -> Tensor:
-    """Return `rows [N, ...]` as `[*shape, ...]`; `order` and the rows come from `rows_of`."""
+    """Undo `rows_of`: return `rows [N, ...]` as `[*shape, ...]`, given the memory order `order` of the dimensions."""
     whole = rows.view((*(shape[dim] for dim in order), *rows.shape[1:]))
     back = sorted(range(len(order)), key=lambda dim: order[dim])
     return whole.permute((*back, *range(len(order), whole.dim())))
@@ -196,7 +198,7 @@ class LogProb(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loc: Tensor, scale: Tensor, value: Tensor, triggers: TriggerColumns) -> Tensor:
-        """Return `[...]` log-probabilities; every input is `[..., D]`."""
+        """Return the log-probabilities `[...]`; every input tensor is `[..., D]`."""
         order, rows = rows_of((loc, scale, value))
         total, by_loc, by_scale = rows[0].new_empty(len(rows[0])), torch.empty_like(rows[0]), torch.empty_like(rows[0])
         edge, least = np.float32(triggers.edge), np.float32(triggers.least)
@@ -217,8 +219,7 @@ class Entropies(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loc: Tensor, scale: Tensor, triggers: TriggerColumns, quadrature: np.ndarray) -> Tensor:
-        """Return `[..., D]` entropies from loc and scale `[..., D]` and the quadrature `[K, 2]`, see
-        `entropies_all`."""
+        """Return the entropies `[..., D]` for loc and scale `[..., D]`; `quadrature [K, 2]` holds nodes and weights."""
         order, rows = rows_of((loc, scale))
         found = [torch.empty_like(rows[0]) for _ in range(3)]
         nodes, weights = quadrature.T.copy()

@@ -1,7 +1,8 @@
 """LSTM over a sequence and its gradient: each step is one matrix product and one loop over the units.
 
-Both loops recompute the activations from the gate inputs, which is faster than reading them from memory. Input and
-state are adjacent in memory, so one product computes the gates of both, and another one their gradients.
+The loops of the forward and of the backward pass both compute the activations from the gate inputs, which is faster
+than reading stored activations. Input and state are adjacent in memory, so one matrix product computes the gates from
+both, and another product computes the gradients of both.
 """
 
 from __future__ import annotations
@@ -96,11 +97,11 @@ class LSTMSequence(torch.autograd.Function):
         """Return `[T, R, hidden]`, the output h of every step.
 
         Args:
-            features: `[T, R, F]` float32 or bfloat16, the dtype of the products.
-            weight: `[4 * hidden, F + hidden]`, for the input and the state.
-            bias: `[4 * hidden]`.
-            state: h and c `[R, hidden]` before the first step, and `keep [T, R, 1]`: 0 where a battle starts and the
-                state is reset, else 1.
+            features: inputs `[T, R, F]`, float32 or bfloat16, which is also the dtype of the matrix products.
+            weight: weights of the gates for input and state, `[4 * hidden, F + hidden]`.
+            bias: bias of the gates, `[4 * hidden]`.
+            state: h and c before the first step, `[R, hidden]` each, and `keep [T, R, 1]`, which is 0 where a battle
+                starts and the state is reset, else 1.
         """
         h, c, keep = state
         steps, rows, width_in = features.shape

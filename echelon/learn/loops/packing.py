@@ -1,7 +1,7 @@
 """`encoder.MaskedPool` on packed sets for the CPU: padding rows are removed and numba loops run over the valid rows.
 
-Two thirds of a contact table are padding, so a CPU is faster without it. A GPU would need a host sync to count the
-valid rows. Both forms return the same results; tests compare them.
+Two thirds of the rows of a contact table are padding, so a CPU is faster if they are removed. On a GPU, counting the
+valid rows would require a host sync. The packed and the padded form return the same results; tests compare them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from echelon.learn.loops.arithmetic import ONE, ZERO, array, compiled, halved, w
 
 @compiled
 def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
-    """Write the flat indices of the True entries of `mask [R, C]` to the start of `index [R * C]`, and the end of each
-    set in that list to `ends [R]`."""
+    """Write the flat indices of the True entries of `mask [R, C]` to the start of `index [R * C]`. Write to `ends [R]`
+    where the indices of each set end in `index`.
+    """
     count = 0
     for row in range(mask.shape[0]):
         for column in range(mask.shape[1]):
@@ -80,15 +81,16 @@ def unpool_all(grad: Any, x: Any, is_half: bool, ends: Any, largest: Any, out: A
 def padded_count(count: int, limit: int) -> int:
     """Round `count` up by at most an eighth, to one of eight values per power of two; at most `limit`.
 
-    oneDNN generates code for every new shape. With unrounded row counts this took a third of a learning step (64
-    against 42 ms for 2,560 decisions of a mech).
+    Rounding limits the number of shapes, because oneDNN generates code for every new shape. With unrounded row counts,
+    generating code took a third of a learning step (64 against 42 ms for 2,560 decisions of a mech).
     """
     step = max(2 ** (count.bit_length() - 4), 1)
     return min(-(-count // step) * step, limit)
 
 
 def valid_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `[F]` int64 flat indices of the True entries of `mask [R, C]`, and `[R]` int64 end of each set among them.
+    """Return the flat indices of the True entries of `mask [R, C]`, `[F]` int64, and where each set ends among them,
+    `[R]` int64.
 
     The first index is repeated to fill up to `padded_count` entries.
     """
@@ -106,7 +108,9 @@ class PackedPool(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ends: Tensor) -> Tensor:
-        """Return `[R, 2 * W]` float32 from `x [F, W]` float32 or bfloat16, and `ends [R]`."""
+        """Return mean and maximum of each set, `[R, 2 * W]` float32, from `x [F, W]`, float32 or bfloat16, and `ends
+        [R]`.
+        """
         out = x.new_empty((len(ends), 2 * x.shape[1]), dtype=torch.float32)
         largest = torch.empty((len(ends), x.shape[1]), dtype=torch.int32, device="cpu")
         maxima = np.empty(x.shape[1], np.float32)
@@ -116,7 +120,7 @@ class PackedPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """Route the mean's gradient to all entries above 0, and the maximum's to the largest entry."""
+        """Route the mean's gradient to all entries above 0, and the maximum's gradient to the largest entry."""
         x, ends, largest = ctx.saved_tensors
         out, arrays = torch.empty_like(x), [array(values) for values in (ends, largest)]
         unpool_all(array(grad.contiguous()), array(x), x.dtype == torch.bfloat16, *arrays, array(out))

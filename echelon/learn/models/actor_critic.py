@@ -1,6 +1,6 @@
 """The policy of a mech: encoder, memory, actor head, value head. All mechs of a team share the weights.
 
-The TorchRL operators for these parts follow at the end.
+The end of the module defines operators of these parts for TorchRL.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class ActorNetwork(nn.Module):
         """Compute one decision.
 
         Args:
-            streams: `[..., A, *]` each, in the order of `streams`, with the columns of this version.
-            telemetry: `[..., 16, 16]` top-down map of each battle.
+            streams: the observation streams named in `self.streams`, in that order, with the columns of this version,
+                `[..., A, *]` each.
+            telemetry: top-down map of each battle, `[..., 16, 16]`.
             memory: recurrent memory of the mechs, `[..., A, *shape]` each.
         """
         streams = self.columns(*streams)
@@ -80,11 +81,12 @@ class ActorNetwork(nn.Module):
         return PolicyOutput(loc, scale, embed, as_float32(memory))
 
     def unroll(self, streams: tuple[Tensor, ...], telemetry: Tensor, memory: MemoryState, keep: Tensor) -> Tensor:
-        """Return `[T, S, A, hidden]` embeddings of sequences; streams `[T, S, A, *]`, `telemetry [T, S, 16, 16]`.
+        """Return the embeddings of sequences, `[T, S, A, hidden]`, from streams `[T, S, A, *]` and `telemetry [T, S,
+        16, 16]`.
 
         Args:
             memory: recurrent memory before the first decision, `[S, A, *shape]` each.
-            keep: `[T, S]` 0 at the first decision of a battle, where the memory is reset, else 1.
+            keep: 0 at the first decision of a battle, where the memory is reset, else 1; `[T, S]`.
         """
         streams = self.columns(*streams)
         with autocast(self.compute, telemetry.device):
@@ -118,7 +120,7 @@ class ActorCritic(TensorDictModuleBase):
     Reads `("observation", stream)`, `telemetry` and `("memory", name)`; writes `action` in [-1, 1], `pre_tanh`,
     `pre_tanh_log_prob`, `embed` and `("next", "memory", name)`. Actions are sampled with the standard normal numbers
     `noise [B, A, D]` if the input contains them, else with torch's generator. Inside
-    `set_exploration_type(ExplorationType.DETERMINISTIC)` the mean is used.
+    `set_exploration_type(ExplorationType.DETERMINISTIC)` the mean action is used.
 
     TorchRL's collectors and losses use `get_policy_operator` and `get_value_operator`; see `Operator`.
 
@@ -153,13 +155,16 @@ class ActorCritic(TensorDictModuleBase):
         self.in_keys, self.out_keys = self.keys.read, [self.keys.action, *self.keys.next_memory.values()]
 
     def graph_key(self) -> Hashable | None:
-        """Key of a CUDA graph: class and exploration mode. Weights are not part of it, because they change in place."""
+        """Key under which a CUDA graph is reused: class and exploration mode. Weights are not part of the key, because
+        they change in place.
+        """
         return type(self), exploration_type()
 
     @property
     def architecture(self) -> Hashable | None:
-        """Key that is equal for networks that can be stacked, see `echelon.agents.stacked`; None for a subclass, which
-        may override `forward`."""
+        """Key that is equal for networks that can share one forward pass over stacked weights, see
+        `echelon.agents.stacked`; None for a subclass, which may override `forward`.
+        """
         return (self.model, self.specs) if type(self) is ActorCritic else None
 
     def frozen_network(self, device: torch.device) -> ActorNetwork:
@@ -168,7 +173,7 @@ class ActorCritic(TensorDictModuleBase):
 
     @staticmethod
     def actions(loc: Tensor, scale: Tensor, normals: Tensor) -> Tensor:
-        """`[..., D]` actions sampled with standard normal numbers."""
+        """Return actions `[..., D]`, sampled with the standard normal numbers `normals`."""
         return (loc + scale * normals).tanh()
 
     @property
@@ -185,7 +190,7 @@ class ActorCritic(TensorDictModuleBase):
         return self.decide(team, self.keys)
 
     def decide(self, team: TensorDictBase, keys: TeamKeys) -> TensorDictBase:
-        """`forward` with custom keys; the mech axis follows the batch or is absent."""
+        """Like `forward`, with custom keys; the entries may have a mech axis after the batch dimensions, or none."""
         layout = keys.layout(team, is_sequence=False)
         streams, telemetry, memory = keys.inputs(team, layout)
         # `ActorNetwork.compute` sets the precision of matrix products, so disable the caller's autocast.
@@ -201,7 +206,7 @@ class ActorCritic(TensorDictModuleBase):
         return team
 
     def get_policy_operator(self, group: str | None = None) -> PolicyOperator:
-        """Return an operator of the whole policy, with `get_dist`.
+        """Return an operator of the whole policy for TorchRL; it has the method `get_dist`.
 
         Args:
             group: the group of an `echelon.versus` view whose entries are used; None for entries at the root, as in
@@ -232,7 +237,7 @@ class ActorCritic(TensorDictModuleBase):
 
 
 def sample(distribution: ActionDistribution, noise: Tensor | None) -> Tensor:
-    """`[..., D]` pre-tanh actions, sampled with the standard normal `noise` if given."""
+    """Return pre-tanh actions `[..., D]`, sampled with the standard normal `noise` if given."""
     if noise is not None:
         return (distribution.base_dist.loc + distribution.base_dist.scale * noise).detach()
     if exploration_type() == ExplorationType.DETERMINISTIC:
@@ -253,7 +258,7 @@ class FixedStd(nn.Module):
         self.bias = nn.Parameter(torch.full((width,), math.log(initial_std), **new_layer()))
 
     def forward(self, embed: Tensor) -> Tensor:
-        """`[..., D]` log standard deviation for `embed [..., hidden]`."""
+        """Return the log standard deviation `[..., D]` for `embed [..., hidden]`."""
         return self.bias.expand(*embed.shape[:-1], -1)
 
 
@@ -272,7 +277,7 @@ class ActorHead(nn.Module):
         self.eval_std_scale = model.eval_std_scale
 
     def forward(self, embed: Tensor) -> tuple[Tensor, Tensor]:
-        """`loc` and `scale` `[..., D]` from `embed [..., hidden]`."""
+        """Return `loc` and `scale`, `[..., D]` each, for `embed [..., hidden]`."""
         if isinstance(self.log_std, nn.Linear) and uses_loops(embed, self.loc.weight):
             # On a CPU one matrix product for both heads is faster.
             weight = torch.cat((self.loc.weight, self.log_std.weight))
@@ -301,12 +306,12 @@ class Critic(nn.Module):
         self.value = orthogonal(nn.Linear(model.hidden, 1, **new_layer()), gain=1.0)
 
     def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None, compute: torch.dtype = torch.float32) -> Tensor:
-        """Return `[..., A]` values.
+        """Return the values `[..., A]` of the mechs.
 
         Args:
-            embed: `[..., A, hidden]`.
-            own: `[..., A, F]` ego streams of the team, with the columns of this version.
-            enemy: `[..., E, F]` ego streams of the enemy team; read by a central critic only.
+            embed: embeddings `[..., A, hidden]`.
+            own: ego streams of the team, `[..., A, F]`, with the columns of this version.
+            enemy: ego streams of the enemy team, `[..., E, F]`; read by a central critic only.
             compute: dtype of the products that encode ego streams, as in `ActorNetwork.compute`.
         """
         if self.gathering is not None:
@@ -324,8 +329,9 @@ class Critic(nn.Module):
 def configure_policy(policy: ActorCritic, precision: str, compiled: str, device: torch.device) -> None:
     """Set the precision of a policy's matrix products, and compile its forward pass for one decision.
 
-    Learning and acting both use `policy.network`. Its `compute` is the dtype of autocast; memory, heads, distributions
-    and losses stay float32. With `all`, `PPO` compiles its loss, including the forward pass over sequences.
+    Learning and acting both use `policy.network`. The attribute `policy.network.compute` is the dtype of autocast;
+    memory, heads, distributions and losses stay float32. If `compiled` is `all`, `PPO` also compiles its loss,
+    including the forward pass over sequences.
 
     Args:
         precision, compiled: values of `TrainConfig.precision` and `TrainConfig.compile_policy`.
@@ -338,16 +344,17 @@ def configure_policy(policy: ActorCritic, precision: str, compiled: str, device:
 
 
 class Operator(TensorDictModuleBase):
-    """A part of an `ActorCritic` in the form of TorchRL's collectors, value estimators and losses.
+    """A part of an `ActorCritic` as a module for TorchRL's collectors, value estimators and losses.
 
     Inside `set_recurrent_mode(True)`, which TorchRL's losses enter, the last batch dimension is time, and whole
-    sequences are unrolled from the memory of their first step. Outside it, each call is one decision. The policy
-    operator writes the `embed` that the heads read, so a loss with a value head computes encoder and memory once.
+    sequences are unrolled from the memory of their first step. Outside recurrent mode, each call is one decision. The
+    policy operator writes the `embed` that the heads read, so a loss with a value head computes encoder and memory
+    once.
 
-    Call TorchRL's `GAE` before the loss and outside recurrent mode: it then evaluates each next state from its own
+    Call TorchRL's `GAE` before the loss and outside recurrent mode, so that each next state is evaluated from its own
     memory. A loss that estimates missing advantages in recurrent mode is exact only with `shifted=True` and a
-    `shifted_budget` above the number of truncations in a row of the batch. `shifted=False` marks next states as first
-    states of a battle, whose memory is zero here.
+    `shifted_budget` above the number of truncations in a row of the batch. With `shifted=False`, TorchRL marks next
+    states as first states of a battle, so their memory would be zero.
 
     Args:
         policy: the policy.
@@ -411,9 +418,9 @@ class PolicyOperator(WholeOperator, PolicyHead):
     """The whole actor: from observations and memory to actions.
 
     Writes `action`, `pre_tanh`, `pre_tanh_log_prob`, `embed` and the next memory. Losses use `pre_tanh` as their
-    action, because a ratio of densities needs no more and stays precise where tanh saturates:
-    `ClipPPOLoss(policy.get_policy_operator(), policy.get_value_operator())` with `set_keys(action="pre_tanh",
-    sample_log_prob="pre_tanh_log_prob")`.
+    action, because ratios of densities are the same for pre-tanh actions and stay precise where tanh saturates. Build
+    `ClipPPOLoss(policy.get_policy_operator(), policy.get_value_operator())` and call its method
+    `set_keys(action="pre_tanh", sample_log_prob="pre_tanh_log_prob")`.
     """
 
     def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
@@ -423,7 +430,7 @@ class PolicyOperator(WholeOperator, PolicyHead):
         self.out_keys = [*outputs, *keys.next_memory.values()]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Decide; in recurrent mode write only embeddings and distribution parameters."""
+        """Write a decision; in recurrent mode, write only embeddings and distribution parameters."""
         return super().forward(tensordict) if recurrent_mode() else self.policy.decide(tensordict, self.keys)
 
 
@@ -431,7 +438,7 @@ class ValueHead(Operator):
     """Maps `embed` to `state_value_normalized`, the critic's output, and `state_value` in real units `[..., A, 1]`.
 
     Args:
-        normalizer: None for a critic that predicts real units.
+        normalizer: converts values to real units; None if the critic predicts real units.
     """
 
     def __init__(self, policy: ActorCritic, keys: TeamKeys, normalizer: ValueNorm | None) -> None:

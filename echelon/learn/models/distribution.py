@@ -31,7 +31,7 @@ QUADRATURE = np.array([pair for pair in _QUADRATURE if pair[0] > 0], np.float32)
 
 
 def uses_float32_loops(*values: Tensor) -> bool:
-    """Return whether loops compute these tensors, as in `uses_loops`, and all are float32."""
+    """Return whether numba loops process these tensors, as in `uses_loops`, and all are float32."""
     return uses_loops(*values) and all(value.dtype == torch.float32 for value in values)
 
 
@@ -39,11 +39,11 @@ class SquashedNormal(Independent):
     """Distribution of a = tanh(u) for u ~ Normal(loc, scale), parametrised by u.
 
     TorchRL's `TanhNormal` computes the density of a stored action by inverting tanh, which fails where tanh saturates.
-    Here samples are u, so nothing is inverted. `log_prob` is the density of u: ratios of densities are equal for u and
-    tanh(u), but in u they stay precise where tanh saturates, because the log slopes of tanh sum to hundreds there.
-    `entropy` is that of tanh(u).
+    In this class samples are u, so nothing is inverted. `log_prob` is the density of u: ratios of densities are equal
+    for u and tanh(u), but in u they stay precise where tanh saturates, because the log slopes of tanh sum to hundreds
+    there. The method `entropy` returns the entropy of tanh(u).
     Args:
-        loc, scale: `[..., D]`.
+        loc, scale: parameters of the normal distribution, `[..., D]` each.
     """
 
     def __init__(self, loc: Tensor, scale: Tensor) -> None:
@@ -55,24 +55,24 @@ class SquashedNormal(Independent):
         return self.base_dist.loc
 
     def log_probs(self, value: Tensor) -> Tensor:
-        """`[..., D]` log density of u per dimension."""
+        """Return the log density of u per dimension, `[..., D]`."""
         return self.base_dist.log_prob(value)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """`[...]` sum of `log_probs`."""
+        """Return the sum of `log_probs` over dimensions, `[...]`."""
         return self.log_probs(value).sum(-1)
 
     def entropies(self) -> Tensor:
-        """`[..., D]` entropy of tanh(u) per dimension.
+        """Return the entropy of tanh(u) per dimension, `[..., D]`.
 
-        H[tanh u] = H[u] + E[log(1 - tanh²u)], with the expectation by Gauss-Hermite quadrature. The error is below
-        0.001 for standard deviations up to 1, and 0.012 at 1.65.
+        The entropy is H[tanh u] = H[u] + E[log(1 - tanh²u)], where Gauss-Hermite quadrature computes the expectation.
+        The error is below 0.001 for standard deviations up to 1, and 0.012 at 1.65.
         """
         normal = self.base_dist
         return normal.entropy() + ExpectedSlope.apply(normal.loc, normal.scale)[0]
 
     def entropy(self) -> Tensor:
-        """`[...]` mean of `entropies`, so that the weight of the entropy term does not depend on D."""
+        """Return the mean of `entropies`, `[...]`, so that the weight of the entropy term does not depend on D."""
         return self.entropies().mean(-1)
 
 
@@ -82,25 +82,25 @@ class ActionDistribution(SquashedNormal):
     The game reads a trigger only as held or released, so `log_probs` of triggers are the log-probabilities of these
     readings: u <= 0, u > 0 and, for emitters, u > `EMITTER_EDGE`. The distance of u from a threshold has no effect; its
     density would add only noise to the policy gradient, without changing its mean (Eisenach et al. 2019, "Marginal
-    Policy Gradients"; Fujita & Maeda 2018, "Clipped Action Policy Gradient"). The entropy of a trigger is that of held
-    or released, at most log 2. All other columns are as in `SquashedNormal`.
+    Policy Gradients"; Fujita & Maeda 2018, "Clipped Action Policy Gradient"). The entropy of a trigger is the entropy
+    of the two states held and released, at most log 2. All other columns are as in `SquashedNormal`.
     """
 
     def log_probs(self, value: Tensor) -> Tensor:
-        """`[..., D]` log density of u; for triggers the log-probability of the game's reading."""
+        """Return the log density of u, `[..., D]`; for triggers, the log-probability of the game's reading."""
         density = self.base_dist.log_prob(value)
         triggers = self._trigger_log_probs(value[..., TRIGGERS])
         return torch.cat((density[..., : TRIGGERS.start], triggers, density[..., TRIGGERS.stop :]), -1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """`[...]` sum of `log_probs`."""
+        """Return the sum of `log_probs` over dimensions, `[...]`."""
         loc, scale = self.base_dist.loc, self.base_dist.scale
         if uses_float32_loops(loc, scale, value):
             return loops.LogProb.apply(loc, scale, value, READINGS)
         return super().log_prob(value)
 
     def _trigger_log_probs(self, value: Tensor) -> Tensor:
-        """`[..., 5]` log-probabilities of the game's readings of the columns `TRIGGERS`."""
+        """Return the log-probabilities of the game's readings of the columns `TRIGGERS`, `[..., 5]`."""
         loc, scale = self.base_dist.loc[..., TRIGGERS], self.base_dist.scale[..., TRIGGERS]
         is_held = value > 0
         log_prob = torch.special.log_ndtr(torch.where(is_held, loc, -loc) / scale)
@@ -113,7 +113,9 @@ class ActionDistribution(SquashedNormal):
         return torch.cat(parts, -1)
 
     def entropies(self) -> Tensor:
-        """`[..., D]` entropy of tanh(u) per column; for triggers the entropy of held or released."""
+        """Return the entropy of tanh(u) per column, `[..., D]`; for triggers, the entropy of the two states held and
+        released.
+        """
         if uses_float32_loops(self.base_dist.loc, self.base_dist.scale):
             return loops.Entropies.apply(self.base_dist.loc, self.base_dist.scale, READINGS, QUADRATURE)
         squashed = super().entropies()
@@ -126,13 +128,15 @@ class ActionDistribution(SquashedNormal):
 class ExpectedSlope(torch.autograd.Function):
     """E[log(1 - tanh²u)] for u = loc + scale * z, z ~ Normal(0, 1), by Gauss-Hermite quadrature.
 
-    Its derivatives with respect to loc and scale, E[-2 tanh u] and E[-2 z tanh u], use the same nodes. Autograd would
+    The derivatives with respect to loc and scale, E[-2 tanh u] and E[-2 z tanh u], use the same nodes. Autograd would
     save the terms of every node, which took longer than the LSTM on a CPU.
     """
 
     @staticmethod
     def forward(loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`[..., D]` each: the expectation, and its derivatives with respect to loc and scale for the backward pass."""
+        """Return the expectation, and its derivatives with respect to loc and scale for the backward pass, `[..., D]`
+        each.
+        """
         expected, by_loc, by_scale = (torch.zeros_like(loc) for _ in range(3))
         for node, weight in _QUADRATURE:
             u = torch.add(loc, scale, alpha=node)

@@ -30,7 +30,8 @@ _new_on: ContextVar[str] = ContextVar("device of new layers", default="cpu")
 
 def new_layer() -> dict[str, Any]:
     """Return dtype and device for new tensors of a network, independent of torch's defaults: float32 on the CPU, or on
-    the device `meta` inside `without_numbers`. The owner moves the network to its device."""
+    the device `meta` inside `without_numbers`. The caller moves the complete network to its device.
+    """
     return {"dtype": torch.float32, "device": _new_on.get()}
 
 
@@ -53,24 +54,25 @@ def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
 
 
 def rectified(layer: Any, x: Tensor) -> Tensor:
-    """`[R, W]` ReLU of a linear layer applied to `x [R, F]`."""
+    """Apply a linear layer and ReLU to `x [R, F]`; return `[R, W]`."""
     return DenseReLU.apply(x, layer.weight, layer.bias) if uses_loops(x, layer.weight) else F.relu(layer(x))
 
 
 class MaskedPool(torch.autograd.Function):
     """Mean and maximum of ReLU(x) over the valid rows of a padded set.
 
-    Autograd's backward pass compares every entry with its maximum. On a CPU that took longer than the matrix products
-    of the whole encoder (5.6 against 2.2 us for 19 contacts of width 64 in bf16). Equal maxima each receive the full
-    gradient.
+    Autograd's backward pass would compare every entry with the maximum of its set. On a CPU, this comparison took
+    longer than the matrix products of the whole encoder (5.6 against 2.2 us for 19 contacts of width 64 in bf16). Equal
+    maxima each receive the full gradient.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return `[R, 2 * W]` mean and maximum of `x [R, C, W]` under `mask [R, C]`, then the tensors saved for
-        backward."""
+        """Return mean and maximum of `x [R, C, W]` under `mask [R, C]`, `[R, 2 * W]`, followed by the tensors that are
+        saved for the backward pass.
+        """
         weight = mask.to(x.dtype)
         masked = F.relu(x) * weight[..., None]
         count = weight.sum(-1, keepdim=True).clamp_min(1)
@@ -87,7 +89,7 @@ class MaskedPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor, None]:
-        """Route the mean's gradient to all valid entries above 0, and the maximum's to the largest entry."""
+        """Route the mean's gradient to all valid entries above 0, and the maximum's gradient to the largest entry."""
         masked, largest, count = ctx.saved_tensors
         to_mean, to_largest = grad.chunk(2, -1)
         is_largest = torch.rsub(masked - largest[..., None, :], 1, alpha=-STEEP).clamp_min_(0)
@@ -107,7 +109,9 @@ class SetEncoder(nn.Module):
         )
 
     def forward(self, members: Tensor, mask: Tensor) -> Tensor:
-        """`[R, 2 * width]` from `members [R, C, width_in]`; `mask [R, C]` bool is True for valid members."""
+        """Return the encodings of sets, `[R, 2 * width]`, from `members [R, C, width_in]`; `mask [R, C]` bool is True
+        for valid members.
+        """
         # On a CPU, skip padding in all matrix products.
         if uses_loops(members):
             index, ends = valid_rows(mask)
@@ -121,7 +125,7 @@ class GridEncoder(nn.Module):
     """Encodes a square map with one 3x3 convolution of stride 2 and a linear layer.
 
     The convolution is one matrix product with a dense matrix built from the kernel, or a loop on a CPU. For such small
-    maps `nn.Conv2d` takes several times as long as either.
+    maps, `nn.Conv2d` takes several times as long as either form.
     """
 
     places: Tensor
@@ -145,7 +149,7 @@ class GridEncoder(nn.Module):
         self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width, **new_layer()))
 
     def forward(self, grid: Tensor) -> Tensor:
-        """`[R, width]` encodings of maps `[R, cells, cells]`."""
+        """Return the encodings `[R, width]` of maps `[R, cells, cells]`."""
         channels = len(self.kernel)
         if uses_loops(grid, self.kernel) and not grid.requires_grad:
             # The loop writes features position by position, so reorder the weights, which are sorted by channel.
@@ -168,7 +172,7 @@ class Encoder(nn.Module):
     The telemetry map is the same for all mechs of a battle, so it is encoded once and its features are shared.
 
     Args:
-        model: the widths of its layers.
+        model: the widths of the layers.
         specs: the input columns; an int means `PolicySpecs(comm_dim)`, the columns of this version. Models that pass
             their own specs can also open checkpoints of earlier layouts.
     """
@@ -214,7 +218,9 @@ class Encoder(nn.Module):
         local_map: Tensor,
         telemetry: Tensor,
     ) -> Tensor:
-        """`[..., A, hidden]` features of teams of A mechs, from streams `[..., A, *]` and `telemetry [..., 16, 16]`."""
+        """Return features `[..., A, hidden]` of teams of A mechs, from streams `[..., A, *]` and `telemetry [..., 16,
+        16]`.
+        """
         teams = ego.shape[:-1]
         if comms.shape[-1] != self.comm_dim:
             raise ConfigError(
@@ -256,7 +262,9 @@ class BattlePooling(nn.Module):
         """Index of the ego column that is 1 for living mechs."""
 
     def forward(self, own: Tensor, enemy: Tensor) -> Tensor:
-        """`[..., 4 * width]` from the ego streams of the team `[..., A, F]` and the enemy team `[..., E, F]`."""
+        """Return a vector `[..., 4 * width]` from the ego streams of the team, `[..., A, F]`, and of the enemy team,
+        `[..., E, F]`.
+        """
         sides = []
         for encoder, team in ((self.own, own), (self.enemy, enemy)):
             mechs = team.reshape(-1, *team.shape[-2:])

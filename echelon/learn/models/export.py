@@ -28,13 +28,13 @@ TRACED = 3
 
 
 class MechStep(nn.Module):
-    """A decision of mechs as rows, by a copy of a policy's network in evaluation mode and float32. The first axis of
-    every input and output is the mech.
+    """One decision of a batch of independent mechs, by a copy of a policy's network in evaluation mode and float32. The
+    first axis of every input and output is the mech.
 
     Args:
         env: the battles; they define the number of contacts and squad mates in the observation.
-        actions: `mean` for the squashed mean of the distribution; `sampled` draws with an additional input of standard
-            normal numbers, `noise [mechs, D]`.
+        actions: either `mean`, the squashed mean of the distribution, or `sampled`, which has an additional input of
+            standard normal numbers, `noise [mechs, D]`.
     """
 
     def __init__(self, policy: ActorCritic, env: EnvConfig, actions: Actions) -> None:
@@ -52,7 +52,9 @@ class MechStep(nn.Module):
         self.outputs = [ACTION, *(f"next.memory.{name}" for name in self.memory)]
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """`action [mechs, D]` in -1..1, then the next memory of each mech; arguments in the order of `inputs`."""
+        """Return `action [mechs, D]` in -1..1 and the next memory of each mech, from arguments in the order of
+        `self.inputs`.
+        """
         named_inputs = dict(zip(self.inputs, inputs, strict=True))
         streams = tuple(named_inputs[f"observation.{name}"][:, None] for name in self.network.streams)
         memory = {name: named_inputs[f"memory.{name}"][:, None] for name in self.memory}
@@ -64,7 +66,7 @@ class MechStep(nn.Module):
 
 
 def zeros(shape: Sequence[int], dtype: str = "torch.float32") -> Tensor:
-    """Return zeros of a dtype given as torch prints it."""
+    """Return zeros; `dtype` is given as torch prints it, such as `torch.float32`."""
     return torch.zeros(*shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device="cpu")
 
 
@@ -91,15 +93,15 @@ def export_onnx(
     """Write a policy as an ONNX file.
 
     Args:
-            env, actions: as in `MechStep`.
-            about: texts to store as the file's metadata.
+        env, actions: as in `MechStep`.
+        about: texts to store as the file's metadata.
 
-        Returns:
-            The exported module, whose `inputs` and `outputs` are those of the file.
+    Returns:
+        The exported module, whose `inputs` and `outputs` are those of the file.
 
-        Raises:
-            ConfigError: a package for writing ONNX files is missing.
-            FileError: the file cannot be written.
+    Raises:
+        ConfigError: if a package for writing ONNX files is missing.
+        FileError: if the file cannot be written.
     """
     step = MechStep(policy, env, actions)
     mechs = torch.export.Dim("mechs")

@@ -35,12 +35,12 @@ class GRU(Memory):
         return Composite(h=Unbounded((self.hidden,), **new_layer()))
 
     def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
-        """One step: the embedding is the new `h`."""
+        """Compute one step; the embedding is the new state `h`."""
         h = self._next(self.from_input(features), state["h"])
         return h, {"h": h}
 
     def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
-        """As in `Memory`, with one matrix product for the input part of all steps."""
+        """Like `Memory.unroll`, with one matrix product for the inputs of all steps."""
         outputs = []
         for gates_t, keep_t in zip(self.from_input(features).unbind(0), keep.unbind(0), strict=True):
             state = {"h": self._next(gates_t, masked_state(state, keep_t)["h"])}
@@ -48,7 +48,9 @@ class GRU(Memory):
         return torch.stack(outputs)
 
     def _next(self, gates: Tensor, h: Tensor) -> Tensor:
-        """`[..., hidden]` next state from the input part `gates [..., 3 * hidden]` and the state `h`."""
+        """Return the next state `[..., hidden]` from the input part of the gates, `gates [..., 3 * hidden]`, and the
+        state `h`.
+        """
         weight, bias = self.from_hidden.weight.to(gates.dtype), self.from_hidden.bias.to(gates.dtype)
         recurrent = F.linear(h.to(gates.dtype), weight, bias)
         reset_in, update_in, candidate_in = gates.float().chunk(3, -1)

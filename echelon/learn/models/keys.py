@@ -1,7 +1,8 @@
 """Keys and layout of a policy's entries in a TensorDict.
 
 Entries have one mech axis after the batch, as in `echelon.versus` (batch `[B]`, `ego [B, A, F]`) and in the batches of
-`TeamCollector`. Or they have none and every mech is a row of the batch, as in `echelon.mechs` (batch `[B, A]`).
+`TeamCollector`. Alternatively, entries have no mech axis and every mech is a row of the batch, as in `echelon.mechs`
+(batch `[B, A]`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ INPUT_HINT = (
 
 
 class Layout(NamedTuple):
-    """Layout of the leaves of a TensorDict. A network needs a mech axis, and sequences with time first."""
+    """Layout of the leaves of a TensorDict. A network requires a mech axis and, for sequences, time as the
+    first axis.
+    """
 
     batch: torch.Size
     is_sequence: bool
@@ -35,7 +38,9 @@ class Layout(NamedTuple):
     """Position of the mech axis: after the batch, the last batch dimension, or none if mechs are independent rows."""
 
     def inward(self, leaf: Tensor) -> Tensor:
-        """`[..., A, *]` view of a leaf for the network, time first `[T, S, A, *]` for sequences."""
+        """Return a leaf as the network requires it, as a view `[..., A, *]`, or `[T, S, A, *]` for sequences, with time
+        first.
+        """
         return self.time_first(leaf.unsqueeze(len(self.batch)) if self.mech_axis == "none" else leaf)
 
     def outward(self, leaf: Tensor) -> Tensor:
@@ -46,7 +51,9 @@ class Layout(NamedTuple):
         return leaf.squeeze(len(self.batch)) if self.mech_axis == "none" else leaf
 
     def time_first(self, leaf: Tensor) -> Tensor:
-        """`[T, S, *]` view of a sequence `[*S, T, *]`; S is the product of the batch dimensions before time."""
+        """Return a view `[T, S, *]` of a sequence `[*S, T, *]`; S is the product of the batch dimensions before
+        time.
+        """
         if not self.is_sequence:
             return leaf
         depth = len(self.batch)
@@ -66,7 +73,7 @@ class TeamKeys:
 
     Args:
         memory: names of the policy's memory entries.
-        streams: names of its input streams.
+        streams: names of the policy's input streams.
         group: the group; None for the root.
     """
 

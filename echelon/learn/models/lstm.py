@@ -31,19 +31,20 @@ def gate_activations(gates: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the activations of input gate, forget gate, cell candidate and output gate, `[..., hidden]` float32 each.
 
     Args:
-        gates: `[..., 4 * hidden]` pre-activations.
+        gates: pre-activations of the gates, `[..., 4 * hidden]`.
     """
     i, f, g, o = gates.float().chunk(4, -1)
     return i.sigmoid(), f.sigmoid(), tanh(g), o.sigmoid()
 
 
 def advance(gates: Tensor, before_c: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute one step: `h [R, hidden]`, and the state for the next step: h in the dtype of the gates, and c.
+    """Compute one step; return the output `h [R, hidden]`, and the state for the next step (h in the dtype of the
+    gates, and c).
 
     Args:
-        gates: `[R, 4 * hidden]` pre-activations.
-        before_c: `[R, hidden]` c before the step.
-        keep: `[R, 1]` 0 if a battle starts with the next step and the state is reset, else 1.
+        gates: pre-activations of the gates, `[R, 4 * hidden]`.
+        before_c: the cell state c before the step, `[R, hidden]`.
+        keep: 0 if a battle starts with the next step and the state is reset, else 1; `[R, 1]`.
     """
     i, f, g, o = gate_activations(gates)
     c = torch.addcmul(f * before_c, i, g)
@@ -58,8 +59,8 @@ def retreat(
 
     Args:
         gates, before_c, keep: arguments of `advance`.
-        grad: `[R, hidden]` gradient with respect to h.
-        to_h, to_c: `[R, hidden]` gradients with respect to the state for the next step.
+        grad: gradient with respect to the output h, `[R, hidden]`.
+        to_h, to_c: gradients with respect to the state for the next step, `[R, hidden]` each.
     """
     i, f, g, o = gate_activations(gates)
     squashed = tanh(torch.addcmul(f * before_c, i, g))
@@ -72,13 +73,14 @@ def retreat(
 
 
 def unroll(from_input: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> tuple[Tensor, ...]:
-    """Return `[T, R, hidden]` outputs h of every step, h before each step, and the tensors that `unroll_back` needs.
+    """Return the outputs h of all steps, `[T, R, hidden]`, h before each step, and the tensors that `unroll_back`
+    requires.
 
     Args:
-        from_input: `[T, R, 4 * hidden]` input part of the gate pre-activations.
-        weight: `[4 * hidden, hidden]` recurrent weights, in the same dtype.
-        h, c: `[R, hidden]` state before the first step.
-        keep: `[T, R, 1]` 0 if a battle starts with the next step and the state is reset, else 1.
+        from_input: input part of the gates' pre-activations, `[T, R, 4 * hidden]`.
+        weight: recurrent weights in the same dtype, `[4 * hidden, hidden]`.
+        h, c: state before the first step, `[R, hidden]` each.
+        keep: 0 if a battle starts with the next step and the state is reset, else 1; `[T, R, 1]`.
     """
     before_h, before_c, outputs, entered, saved = h.to(from_input.dtype), c, [], [], []
     for from_input_t, keep_t in zip(from_input.unbind(0), keep.unbind(0), strict=True):
@@ -91,12 +93,12 @@ def unroll(from_input: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tenso
 
 
 def unroll_back(saved: Sequence[Tensor], weight: Tensor, keep: Tensor, grad: Tensor) -> Tensor:
-    """Return the `[T, R, 4 * hidden]` gradient with respect to the pre-activations of `unroll`.
+    """Return the gradient with respect to the pre-activations of `unroll`, `[T, R, 4 * hidden]`.
 
     Args:
         saved: tensors saved by `unroll`: pre-activations, and c before each step.
         weight, keep: arguments of `unroll`.
-        grad: `[T, R, hidden]` gradient with respect to the outputs.
+        grad: gradient with respect to the outputs, `[T, R, hidden]`.
     """
     to_h, to_c, to_gates = torch.zeros_like(grad[0], dtype=saved[0].dtype), torch.zeros_like(saved[1]), []
     for t in range(len(grad) - 1, -1, -1):
@@ -109,19 +111,19 @@ def unroll_back(saved: Sequence[Tensor], weight: Tensor, keep: Tensor, grad: Ten
 class LSTMUnroll(torch.autograd.Function):
     """LSTM over a sequence, with a hand-written backward pass.
 
-    Autograd would add up a weight gradient per step and store every activation. Here the weight gradient is one matrix
-    product over all steps, and activations are recomputed.
+    Autograd would add up a weight gradient per step and store every activation. In this class the weight gradient is
+    one matrix product over all steps, and activations are recomputed.
     """
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> Tensor:
-        """Return `[T, R, hidden]` outputs h of every step.
+        """Return the outputs h of all steps, `[T, R, hidden]`.
 
         Args:
-            gates: `[T, R, 4 * hidden]` input part of the gate pre-activations.
-            weight: `[4 * hidden, hidden]` recurrent weights.
-            h, c: `[R, hidden]` initial state.
-            keep: `[T, R, 1]` 0 where a battle starts and the state is reset, else 1.
+            gates: input part of the gates' pre-activations, `[T, R, 4 * hidden]`.
+            weight: recurrent weights, `[4 * hidden, hidden]`.
+            h, c: initial state, `[R, hidden]` each.
+            keep: 0 where a battle starts and the state is reset, else 1; `[T, R, 1]`.
         """
         recurrent = weight.to(gates.dtype)
         following = torch.cat((keep[1:], torch.ones_like(keep[:1])))
@@ -157,11 +159,11 @@ class LSTM(Memory):
         self.from_input.bias.data[hidden : 2 * hidden] = FORGET_BIAS
 
     def spec(self) -> Composite:
-        """`h` and `c`, `[hidden]` each."""
+        """Spec of the state of one mech, `h` and `c`, `[hidden]` each."""
         return Composite(h=Unbounded((self.hidden,), **new_layer()), c=Unbounded((self.hidden,), **new_layer()))
 
     def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
-        """One step: the embedding is the new `h`."""
+        """Compute one step; the embedding is the new state `h`."""
         gates, weight = self.from_input(features), self.from_hidden.weight
         i, f, g, o = gate_activations(gates + F.linear(state["h"].to(gates.dtype), weight.to(gates.dtype)))
         c = torch.addcmul(f * state["c"], i, g)
@@ -169,7 +171,7 @@ class LSTM(Memory):
         return h, {"h": h, "c": c}
 
     def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
-        """As in `Memory`, with a hand-written backward pass."""
+        """Like `Memory.unroll`, with a hand-written backward pass."""
         if uses_loops(features, state["c"], keep):
             features = features.to(product_dtype(features))
             weight = torch.cat((self.from_input.weight, self.from_hidden.weight), 1)

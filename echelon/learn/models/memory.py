@@ -37,8 +37,8 @@ class Memory(nn.Module):
         """Compute one decision.
 
         Args:
-            features: `[..., F]` encoder output with any number of dimensions before F; flatten them for layers that
-                need rows.
+            features: encoder output `[..., F]` with any number of dimensions before F; flatten these for layers that
+                require rows.
             state: recurrent state, `[..., *shape]` each.
 
         Returns:
@@ -47,11 +47,12 @@ class Memory(nn.Module):
         raise NotImplementedError(f"{type(self).__name__}.step must return an embedding and the next state")
 
     def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
-        """Return `[T, R, hidden]` embeddings of the sequence `features [T, R, F]`, equal to repeated `step`.
+        """Return the embeddings `[T, R, hidden]` of the sequence `features [T, R, F]`, equal to those of repeated
+        `step`.
 
         Args:
             state: recurrent state before the first decision, `[R, *shape]` each.
-            keep: `[T, R, 1]` 0 at the first decision of a battle, where the state is reset, else 1.
+            keep: 0 at the first decision of a battle, where the state is reset, else 1; `[T, R, 1]`.
         """
         embeddings = []
         for features_t, keep_t in zip(features.unbind(0), keep.unbind(0), strict=True):
@@ -67,5 +68,5 @@ def masked_state(state: Mapping[str, Tensor], keep: Tensor) -> MemoryState:
 
 
 def as_float32(state: Mapping[str, Tensor]) -> MemoryState:
-    """Return `state` in float32, its storage dtype for any precision of the matrix products."""
+    """Return `state` in float32, the dtype in which it is stored whatever the precision of the matrix products."""
     return {name: leaf.float() for name, leaf in state.items()}

@@ -26,11 +26,11 @@ class Feedforward(Memory):
         return Composite()
 
     def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
-        """`[..., hidden]` from `features [..., F]`."""
+        """Return the embedding `[..., hidden]` of `features [..., F]`."""
         return F.relu(self.layer(features)).float(), state
 
     def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
-        """`[T, R, hidden]` from `features [T, R, F]`; decisions are independent."""
+        """Return the embeddings `[T, R, hidden]` of `features [T, R, F]`; decisions are independent of each other."""
         return self.step(features, state)[0]
 
 

@@ -1,4 +1,4 @@
-"""Input and output columns of a network by name: those of this version, or those of its checkpoint.
+"""Names of a network's input and output columns, either those of this version or those of the network's checkpoint.
 
 A network built for an earlier layout selects its own columns from the current observation. New columns and streams are
 ignored, so they break no checkpoint. A column that is missing in the current observation is an error.
@@ -41,12 +41,12 @@ class PolicyLayout:
     @classmethod
     @functools.cache
     def current(cls, comm_dim: int) -> PolicyLayout:
-        """The layout of this version for messages of `comm_dim` numbers."""
+        """Return the layout of this version for messages of `comm_dim` numbers."""
         return cls.of(layout.describe(comm_dim))
 
     @classmethod
     def of(cls, streams: Mapping[str, Any]) -> PolicyLayout:
-        """The layout listed by `layout.describe` or `checkpoint.json`."""
+        """Return the layout from a list as written by `layout.describe` or found in `checkpoint.json`."""
         return cls(tuple((name, tuple(map(tuple, columns))) for name, columns in streams.items()))
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class PolicyLayout:
 
     @property
     def sha256(self) -> str:
-        """sha256 of its JSON; equal layouts have equal hashes."""
+        """sha256 of the layout's JSON; equal layouts have equal hashes."""
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
 
     @property
@@ -65,7 +65,7 @@ class PolicyLayout:
         return tuple(name for name in layout.STREAMS if name.removesuffix("_mask") in names)
 
     def columns(self, stream: str) -> Columns:
-        """The column runs of a stream."""
+        """Return the runs of columns of a stream."""
         return dict(self.streams)[stream]
 
     def width(self, stream: str) -> int:
@@ -81,7 +81,9 @@ class PolicyLayout:
         return places
 
     def index_into(self, today: PolicyLayout, stream: str) -> list[int] | None:
-        """Return the indices of these columns in the current stream; None if both layouts are equal."""
+        """Return the indices of this layout's columns in the current layout of a stream; None if both layouts are
+        equal.
+        """
         if self.columns(stream) == today.columns(stream):
             return None
         places = today.places(stream)
@@ -97,8 +99,8 @@ def stored_layout(where: str, value: Any, comm_dim: int, written_by: str) -> Pol
         written_by: version of Echelon that wrote the file.
 
     Raises:
-        FileError: the value is not a layout, lists a column twice, or lists a stream or column that this version lacks
-            or has with another width or range.
+        FileError: if the value is not a layout, lists a column twice, or lists a stream or column that this version
+            lacks or has with another width or range.
     """
     CHECK(where, value)
     stored, today = PolicyLayout.of(value), PolicyLayout.current(comm_dim)
@@ -127,7 +129,7 @@ def stored_layout(where: str, value: Any, comm_dim: int, written_by: str) -> Pol
 
 
 def size_of(column: tuple[str, int, float, float]) -> str:
-    """Describe width and range of a column run for an error message."""
+    """Describe the width and the range of a run of columns for an error message."""
     _, width, low, high = column
     return f"{width} wide within {low:g}..{high:g}"
 
@@ -138,7 +140,7 @@ class ColumnReader(nn.Module):
     Args:
         own: the network's layout.
         today: layout of the current observation.
-        names: the input streams in order; those not in `SELECTABLE` pass unchanged.
+        names: the input streams in order; streams not in `SELECTABLE` pass unchanged.
         device: device of the indices.
     """
 

@@ -42,16 +42,16 @@ def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager
 def training_process(deterministic: bool, device: torch.device) -> Iterator[None]:
     """Set up the process for training in a context, and restore all settings afterwards.
 
-    Inside: gradients on, no outer autocast, sampled actions, non-recurrent mode, dense stacks, deterministic or fastest
-    algorithms, and torch's generator free to be seeded. A compiled TorchRL loss may otherwise leave the process in
-    deterministic exploration and in recurrent mode.
+    Inside the context, gradients are on, the caller's autocast is off, actions are sampled, TorchRL's recurrent mode
+    and lazy stacks are off, algorithms are deterministic or the fastest, and torch's generator may be seeded. Without
+    the context, a compiled TorchRL loss may leave the process in deterministic exploration and in recurrent mode.
 
     Args:
         deterministic: as in `TrainConfig`; False keeps deterministic algorithms that the caller has enabled.
         device: device of the training.
 
     Raises:
-        ConfigError: another thread of the process trains.
+        ConfigError: if another thread of the process trains.
     """
     with kept_generators(device, trains=True), _modes(deterministic, device):
         yield
@@ -59,7 +59,7 @@ def training_process(deterministic: bool, device: torch.device) -> Iterator[None
 
 @contextmanager
 def _modes(deterministic: bool, device: torch.device) -> Iterator[None]:
-    """`training_process` without torch's generators."""
+    """Like `training_process`, but without the handling of torch's generators."""
     were_deterministic = torch.are_deterministic_algorithms_enabled()
     warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(CUBLAS_WORKSPACE)

@@ -1,4 +1,6 @@
-"""Models by name: `lstm`, `gru` and `mlp` are built in; custom models are `package.module:Config`."""
+"""Registry of models by name; `lstm`, `gru` and `mlp` are built in, and custom models are named
+`package.module:Config`.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,10 @@ _registered: dict[str, type[ModelConfig]] = {}
 
 def register_model(name: str, config: type[ModelConfig]) -> None:
     """Register a custom model, so `--model NAME` and files can name it. A class that is defined again, as when a
-    notebook cell is run again, replaces the previous one.
+    notebook cell is run again, replaces the earlier class of that name.
 
     Raises:
-        ConfigError: the name belongs to another model, or `config` is not a subclass of `ModelConfig`.
+        ConfigError: if the name belongs to another model, or `config` is not a subclass of `ModelConfig`.
     """
     require(name.isidentifier() and name not in BUILT_IN, "name", f"an identifier not in {sorted(BUILT_IN)}", name)
     check_class(name, config)
@@ -47,15 +49,15 @@ def check_class(name: str, config: object) -> None:
 
 
 def model_class(kind: str) -> type[ModelConfig]:
-    """Return the config class of a model. This may import a module, so `kind` must come from the user, never from a
+    """Return the config class of a model. The call may import a module, so `kind` must come from the user, never from a
     file.
 
     Args:
-        kind: `lstm`, `gru`, `mlp`, a registered name, or `package.module:Config`.
+        kind: one of `lstm`, `gru`, `mlp`, a registered name, and `package.module:Config`.
 
     Raises:
-        ConfigError: there is no such model.
-        FileError: the module does not exist.
+        ConfigError: if there is no such model.
+        FileError: if the module does not exist.
     """
     if kind in _registered:
         return _registered[kind]
@@ -96,7 +98,7 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
     """Build the config that `model_to_json` wrote.
 
     Raises:
-        ConfigError: the values are invalid, or the model's module was not allowed with `allow_module`; a file never
+        ConfigError: if the values are invalid, or the model's module was not allowed with `allow_module`; a file never
             imports code.
     """
     rest = dict(values)

@@ -36,7 +36,7 @@ class PolicySpecs:
 
 @dataclass(frozen=True)
 class ModelSizes(Settings):
-    """Settings of every network. The widths are those of `echelon.learn.models.encoder.Encoder`."""
+    """Settings that all networks have. The widths are those of `echelon.learn.models.encoder.Encoder`."""
 
     hidden: Annotated[int, Limits(1, 8192)] = 128
     """Width of the memory and of the fused features."""

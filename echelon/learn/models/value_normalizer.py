@@ -14,9 +14,9 @@ EPSILON = 1e-6
 class ValueNorm(nn.Module):
     """Exponential moving mean and deviation of the value targets; the critic predicts normalised values.
 
-    TorchRL's `PopArtValueNorm` only normalises the loss. Here the critic's output is converted to real units before it
-    is combined with rewards. The sums are float64, because the variance is a difference of two sums; in float32 it
-    would cancel if the mean is thousands of deviations.
+    TorchRL's `PopArtValueNorm` only normalises the loss. With this class, the critic's output is converted to real
+    units before it is combined with rewards. The sums are float64, because the variance is a difference of two sums,
+    whose digits would cancel in float32 if the mean were thousands of standard deviations.
     """
 
     mean: Tensor
@@ -30,7 +30,7 @@ class ValueNorm(nn.Module):
             self.register_buffer(name, torch.zeros((), dtype=torch.float64, device="cpu"))
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation, `[]` float64 each; 0 and 1 before the first update."""
+        """Return mean and standard deviation as float64 scalars; 0 and 1 before the first update."""
         is_updated = self.weight > 0
         weight = torch.where(is_updated, self.weight, 1.0)
         mean = self.mean / weight
@@ -53,11 +53,11 @@ class ValueNorm(nn.Module):
         self.weight.mul_(self.decay).add_(1 - self.decay)
 
     def normalise(self, value: Tensor) -> Tensor:
-        """Convert real units to normalised ones."""
+        """Convert values from real units to normalised units."""
         mean, deviation = self.moments()
         return ((value - mean) / deviation).to(value.dtype)
 
     def denormalise(self, value: Tensor) -> Tensor:
-        """Convert normalised units to real ones."""
+        """Convert values from normalised units to real units."""
         mean, deviation = self.moments()
         return (value * deviation + mean).to(value.dtype)

@@ -36,11 +36,12 @@ class OpponentGroup:
 class PolicyAssignment(EnvTeams):
     """Assigns a policy to each team of B battles, which are ordered by opponent.
 
-    G is the number of teams commanded by the learner. Its rows are ordered by opponent, then by group.
+    G is the number of teams commanded by the learner. The learner's rows, one per team, are ordered by opponent, then
+    by group.
 
     Args:
-        side: group commanded by the learner. With `both` it commands blue in the first half of each opponent's battles
-            and red in the second half.
+        side: group commanded by the learner. With `both`, the learner commands blue in the first half of each
+            opponent's battles and red in the second half.
     """
 
     def __init__(self, learner: TeamPolicy, opponents: Sequence[OpponentGroup], side: Side = "both") -> None:
@@ -71,49 +72,56 @@ class PolicyAssignment(EnvTeams):
         """Whether the learner commands exactly one team per battle, in the order of the battles."""
 
     def memory_rows(self, shown: Shown) -> Leaves:
-        """Recurrent memory of the learner's mechs, `[G, A, ...]` by name."""
+        """Return the recurrent memory of the learner's mechs, `[G, A, ...]` each, keyed by name."""
         pieces = self.pieces(shown, LEARNER)
         return {key[1:]: torch.cat(parts) for key, parts in pieces.items() if key[0] == "memory"}
 
     def rows(self, per_group: dict[str, Tensor]) -> Tensor:
-        """`[G, ...]` values of the learner's teams, from values `[B, ...]` of both groups."""
+        """Return the values of the learner's teams, `[G, ...]`, from the values of both groups, `[B, ...]` each."""
         return torch.cat([per_group[group][battles] for group, battles in self.teams[LEARNER]], 0)
 
     def mech_rows(self, per_group: dict[str, Tensor]) -> Tensor:
-        """`[G, A, ...]` values of the learner's mechs, padded, from values `[B, A_g, ...]` of both groups."""
+        """Return the padded values of the learner's mechs, `[G, A, ...]`, from the values of both groups, `[B, A_g,
+        ...]` each.
+        """
         mechs = max(per_group[group].shape[1] for group, _ in self.teams[LEARNER])
         return self.rows({group: pad_mechs(per_group[group], mechs) for group, _ in self.teams[LEARNER]})
 
     def enemy_rows(self, per_group: dict[str, Tensor]) -> Tensor:
-        """`[G, E, ...]` values of the enemies of the learner's teams, as in `mech_rows`."""
+        """Return the padded values of the enemies of the learner's teams, `[G, E, ...]`, see `mech_rows`."""
         blue, red = GROUPS
         return self.mech_rows({blue: per_group[red], red: per_group[blue]})
 
     def exists(self, shown: Shown) -> Tensor | None:
-        """`[G, A]` bool, False for padding; None if all teams of the learner have the same size."""
+        """Return a mask `[G, A]` bool, False for padding; None if all teams of the learner have the same size."""
         if len(self.team_sizes(shown, LEARNER)) == 1:
             return None
         return self.mech_rows({group: torch.ones_like(shown.get((group, "mask"))) for group in GROUPS})
 
     def num_mechs(self, shown: Shown) -> int:
-        """Number of mechs the learner commands, in all battles."""
+        """Return the number of mechs that the learner commands in all battles together."""
         return sum(size(battles) * shown.get((group, "mask")).shape[1] for group, battles in self.teams[LEARNER])
 
     def each_team(self, per_battle: Tensor) -> Tensor:
-        """`[G, ...]` from `[B, ...]`: repeat a battle's value for each team that the learner commands in it. Return the
-        tensor itself if that is one team per battle."""
+        """Repeat the value of each battle, `[B, ...]`, for each team that the learner commands in it; return `[G,
+        ...]`. If the learner commands one team per battle, return the tensor itself.
+        """
         if self.is_one_a_battle:
             return per_battle
         return self.rows(dict.fromkeys(GROUPS, per_battle))
 
     def won_and_lost(self, winner: Tensor) -> tuple[Tensor, Tensor]:
-        """`[G]` bool each: whether each learner team has won or lost, from `winner [B]`."""
+        """Return whether each team of the learner has won, and whether it has lost, `[G]` bool each, from
+        `winner [B]`.
+        """
         blue, red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return self.rows({"blue": blue, "red": red}), self.rows({"blue": red, "red": blue})
 
 
 def slices_of(groups: Sequence[str], halves: Sequence[slice]) -> list[TeamSlice]:
-    """Return the first of `groups` in the first half and the second in the other half; omit empty halves."""
+    """Pair the first of `groups` with the first half of the battles, and the second with the other half; omit empty
+    halves.
+    """
     return [TeamSlice(group, half) for group, half in zip(groups, halves, strict=True) if size(half) > 0]
 
 
@@ -123,12 +131,14 @@ keeps it. A slot gets another opponent only when no running battle uses it."""
 
 
 def current_slot(memory: Tensor, chosen: Tensor | int) -> Tensor:
-    """`[B, A, 1]` slot of each battle, counted from 1: `memory [B, A, 1]`, or `chosen + 1` at the battle's start."""
+    """Return the slot of each battle, counted from 1, `[B, A, 1]`. The value is `memory [B, A, 1]`, or at the start of
+    a battle `chosen + 1`.
+    """
     return torch.where(memory == 0, chosen + 1, memory)
 
 
 def count_readers(memory: TensorDictBase, blocks: int, slots: int) -> Tensor:
-    """`[K, S]` number of battles that use each of S slots, for K equal blocks of battles.
+    """Return the number of battles that use each of S slots, in each of K equal blocks of battles, `[K, S]`.
 
     Args:
         memory: memory of the teams commanded by the opponents, batch `[B, A]`.

@@ -26,16 +26,16 @@ NO_SLOT = -1
 class FrozenOpponents:
     """K blocks of battles with S slots each; a battle plays against the frozen policy in one slot of its block.
 
-    All policies run in one forward pass, with `torch.vmap` over stacked weights. At its start a battle draws a slot by
-    the pool's shares and keeps it to its end, see `echelon.learn.opponents.assignment`. When the shares change, each
-    block retires a slot: new battles no longer draw it. After the last battle against it, another opponent takes its
-    place.
+    All policies run in one forward pass, with `torch.vmap` over stacked weights. At its start, a battle draws a slot
+    with the probabilities of the pool's shares. The battle keeps the slot to its end, see
+    `echelon.learn.opponents.assignment`. When the shares change, each block retires a slot: new battles no longer draw
+    it. When the last battle against the retired slot has ended, another opponent is drawn for the slot.
 
     Args:
         like: a policy of the common architecture; its weights initialise every slot.
         slots: number of slots per block, S, at least 2.
         pool: the opponents and their shares, which sum to 1.
-        seed: seed for drawing opponents; each draw depends on it and on the number of earlier draws.
+        seed: seed for drawing opponents; each draw depends on the seed and the number of earlier draws.
         compiled: whether torch.compile makes one graph of the forward pass.
     """
 
@@ -74,14 +74,16 @@ class FrozenOpponents:
         )
 
     def graph_key(self) -> Hashable:
-        """Key of a CUDA graph: the numbers of blocks and slots. Weights and probabilities change in place."""
+        """Key under which a CUDA graph is reused: the numbers of blocks and slots. Weights and probabilities are not
+        part of the key, because they change in place.
+        """
         return self.blocks, self.num_slots
 
     def refresh(self, readers: Sequence[Sequence[int]]) -> None:
         """Read the pool's shares; retire and fill slots. Call this between rollouts.
 
         Args:
-            readers: `[K, S]` number of battles that use each slot, see `count_readers`.
+            readers: number of battles that use each slot, `[K, S]`, see `count_readers`.
         """
         shares = dict(self.pool.shares)
         if shares != self.shares:
@@ -103,8 +105,9 @@ class FrozenOpponents:
 
     @torch.no_grad()
     def _fill(self, block: int, slot: int) -> None:
-        """Draw an opponent by the slots missing to its share: whole slots first, then fractions (residual resampling).
-        Few slots then hold many different opponents."""
+        """Draw an opponent for a slot, and prefer opponents with fewer slots than their share: whole missing slots
+        count first, then fractions (residual resampling). In this way, few slots hold many different opponents.
+        """
         self.names[block][slot] = ""
         counts, total = Counter(name for row in self.names for name in row), self.blocks * self.num_slots
         gaps = [max(total * share - counts[name], 0.0) for name, share in self.shares.items()]

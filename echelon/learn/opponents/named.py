@@ -32,7 +32,8 @@ NUM_SLOTS = 2
 
 
 class NamedOpponents:
-    """A commander that can change between battles, and the weapon use of a scripted one.
+    """A named commander that can change from battle to battle, and the weapon use (the fraction of decisions in which
+    it may fire) of a scripted commander.
 
     All scripted tiers share one set of memory entries, next to the slot and the weapon use of the battle. Every other
     commander has its own entry, `commander_I` for the I-th of `names`, so commanders with different memory can
@@ -41,7 +42,7 @@ class NamedOpponents:
     Args:
         names: all commanders that may be used, as `heuristic:TIER` or a name for `opponent_of`.
         name, weapon_use: commander of the first battles, one of `names`, and its weapon use as in `Heuristic`; only
-            scripted commanders use the latter.
+            scripted commanders have a weapon use.
         compiled: whether commanders run through torch.compile, see `compiled_commander`.
     """
 
@@ -87,7 +88,7 @@ class NamedOpponents:
         self._share.fill_(weapon_use)
 
     def graph_key(self) -> Hashable | None:
-        """Key of a CUDA graph: the commanders in use and their own keys."""
+        """Key under which a CUDA graph is reused: the names of the commanders in use, and their own keys."""
         slots = self.slots if self.old_is_read else [self.slots[self.newest]]
         # The key of a scripted commander is its name: the graph reads the weapon use from a tensor.
         keys = [name if is_scripted(name) else graph_key_of(self._commander(name)) for name in slots]
@@ -95,7 +96,7 @@ class NamedOpponents:
 
     @property
     def is_pure(self) -> bool:
-        """Whether only scripted commanders decide; these draw no random numbers."""
+        """Whether all current commanders are scripted; scripted commanders draw no random numbers."""
         return all(map(is_scripted, self.slots))
 
     def memory_spec(self) -> Composite:
@@ -122,12 +123,13 @@ class NamedOpponents:
         return self.identities[name]
 
     def description(self) -> dict[str, Any]:
-        """Return what must match, in addition to the config, to resume running battles: the names, unless all are
-        scripted."""
+        """Return what must be equal, besides the config, to resume running battles: all commanders' names, unless all
+        are scripted.
+        """
         return {} if all(map(is_scripted, self.names)) else {"commanders": list(self.names)}
 
     def set_opponent(self, name: str, weapon_use: float) -> None:
-        """Set commander and weapon use for new battles, as soon as a slot is free."""
+        """Request a commander and weapon use for new battles; both apply as soon as a slot is free."""
         self.requested = (name, weapon_use)
         self._update_slots()
 
@@ -135,7 +137,7 @@ class NamedOpponents:
         """Assign the requested commander to a free slot. Call this between rollouts.
 
         Args:
-            readers: `[1, 2]` number of battles that use each slot, see `count_readers`.
+            readers: number of battles that use each slot, `[1, 2]`, see `count_readers`.
         """
         self.old_is_read = readers[0][1 - self.newest] > 0
         self._update_slots()
@@ -157,7 +159,9 @@ class NamedOpponents:
         return StateDict(facts={**facts, **shares, "next_tier": name})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the state from a checkpoint. Its names must be among those of the run; nothing is imported."""
+        """Restore the state from a checkpoint. The names in the checkpoint must be among the run's names; nothing is
+        imported.
+        """
         stored = [*state_dict.row("tiers", of_type(str), NUM_SLOTS), state_dict.fact("next_tier", str)]
         names = [full_name(name) for name in stored]
         shares = [float(state_dict.fact(key, number(0, 1))) for key in ("weapon_use", "next_weapon_use")]
@@ -183,8 +187,9 @@ class NamedOpponents:
         return team.set(("next", "memory", SLOT), slot).set(("next", "memory", WEAPON_USE), weapon_use)
 
     def _act(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
-        """Return `action` and the next `memory` of all commanders, batch `[B, A]`, as if one slot decided
-        everywhere."""
+        """Return `action` and the next `memory` of all commanders, batch `[B, A]`, as if the commander in `slot` played
+        every battle.
+        """
         name, memory = self.slots[slot], team.get("memory").copy()
         commander = self._commander(name)
         if isinstance(commander, Heuristic):
@@ -207,7 +212,7 @@ class NamedOpponents:
         return TensorDict({"action": output.get("action"), "memory": memory}, team.batch_size, device=team.device)
 
     def _commander(self, name: str) -> TeamPolicy:
-        """Return the policy of a name; a checkpoint may name a scripted tier outside the run's names."""
+        """Return the policy called `name`, which in a checkpoint may be a scripted tier outside the run's names."""
         if name not in self.commanders:
             self.commanders[name] = self.opponent_of(name, self.env, self.device)
         return self.commanders[name]

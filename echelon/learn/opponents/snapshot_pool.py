@@ -1,4 +1,4 @@
-"""Pools from which frozen opponents are drawn, and the pool of the learner's own snapshots."""
+"""Pools of frozen opponents, among them the pool of the learner's own snapshots."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ class OpponentPool(Protocol):
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """Share of the battles against each opponent, by name. If the sum is below 1, the learner's own snapshots get
-        the rest. Opponents in use are replaced whenever the shares change."""
+        """Share of the battles against each opponent, keyed by name. If the shares add up to less than 1, the learner's
+        own snapshots get the rest. Opponents in use are replaced whenever the shares change.
+        """
 
     def weights_of(self, name: str) -> Weights:
         """Return the weights of an opponent."""
 
 
 class SnapshotPool:
-    """The learner's latest snapshots with equal shares; an `OpponentPool`.
+    """An `OpponentPool` of the learner's latest snapshots, with equal shares.
 
     Args:
         capacity: maximum number of snapshots; the oldest is dropped first.
@@ -69,7 +70,9 @@ class SnapshotPool:
         )
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes."""
+        """Replace the snapshots by those of a checkpoint. The pool must already contain a snapshot, which defines the
+        names and shapes of the weights.
+        """
         names = state_dict.fact("names", listed(of_type(str), 1, MOST_SNAPSHOTS))
         reference = list(self.snapshots.values())[-1]
         state_dict.check({key: value.expand(len(names), *value.shape) for key, value in reference.items()})
@@ -79,10 +82,10 @@ class SnapshotPool:
 
 
 class MixedPool:
-    """The opponents of a pool, with the learner's snapshots for the remaining share; an `OpponentPool`.
+    """An `OpponentPool` of another pool's opponents and the learner's snapshots, which get the remaining share.
 
     Args:
-        first: the pool; None for snapshots alone.
+        first: the other pool; None for snapshots alone.
         past: the snapshots, at least one.
     """
 
@@ -104,8 +107,9 @@ class MixedPool:
         return self.past.weights_of(name)
 
     def identity_of(self, name: str) -> str:
-        """Return an opponent's provenance entry: the sha256 of its weights, which is its name in a league, or
-        `SELF`."""
+        """Return an opponent's provenance entry, which is `SELF` for snapshots of the learner, else the sha256 of the
+        weights.
+        """
         if name not in self.identities:
             is_other = self.first is not None and name in self.first.shares and not SHA256.holds(name)
             identity = name if SHA256.holds(name) else SELF

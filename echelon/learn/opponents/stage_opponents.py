@@ -29,7 +29,7 @@ class StageOpponents:
 
     Args:
         config: config of the run, with the number of battles per kind of opponent.
-        curriculum: its current stage names the first commander; later stages may name others.
+        curriculum: the curriculum; its current stage names the first commander, and later stages may name others.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class StageOpponents:
         return dataclasses.replace(self.battle, opponents=tuple(sorted(opponents)))
 
     def parts(self) -> dict[str, Stateful]:
-        """Return the opponents with state that belongs to the running battles, by checkpoint component."""
+        """Return the opponents whose state belongs to the running battles, keyed by checkpoint component."""
         return {FROZEN if name == PAST else name: opponent for name, opponent in self.slotted.items()}
 
     def description(self) -> dict[str, Any]:
-        """Return what must match to resume running battles."""
+        """Return what must be equal in the run and in the checkpoint to resume running battles."""
         frozen, named = self.frozen, self.named
         return {
             "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation with values in real units, and normalisation."""
+"""Generalised advantage estimation with values in real units, and normalisation of its results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MultiAgentGAE: Any = estimators.MultiAgentGAE if CAN_TRAIN else estimators.GAE
 
 
 def check_torchrl() -> str:
-    """Refuse to train with an old TorchRL version; return the line that `doctor` prints."""
+    """Raise `ConfigError` if TorchRL is too old to train; else return the line that the command `doctor` prints."""
     if not CAN_TRAIN:
         hint = f"pip install 'torchrl>={TRAINS_WITH},<0.15'"
         raise ConfigError(f"training needs TorchRL {TRAINS_WITH} or later, got {version_of('torchrl')}: {hint}")
@@ -36,23 +36,25 @@ def check_torchrl() -> str:
 
 
 class NormalizedGAE(MultiAgentGAE):
-    """Advantages and value targets of a rollout `[G, T]` with given values, in real and in normalised units.
+    """Computes the advantages and value targets of a rollout `[G, T]` from its stored values; targets in real and in
+    normalised units.
 
-    Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", with TorchRL's
-    recursion. A truncated battle bootstraps from its final state, a terminated one does not. Dead mechs are not masked,
-    because the terminal reward must reach them.
+    The method is that of Schulman et al. 2016, "High-dimensional continuous control using generalized advantage
+    estimation", with TorchRL's recursion. A truncated battle bootstraps from its final state, a terminated one does
+    not. Dead mechs are not masked, because the terminal reward must reach them.
 
     Reads `state_value` and `("next", "state_value")` in real units and `("next", "reward")`, `[G, T, A, 1]` each,
-    `("next", "done")` and `("next", "terminated")` `[G, T, 1]`, and `mask [G, T, A]`. Writes `[G, T, A, 1]` each:
-    `advantage` (standardised over living mechs), `value_target` (real units) and `value_target_normalized`, after
-    updating the normaliser with the targets. If the batch has `exists [G, T, A]`, padding is excluded everywhere and
-    gets the advantages and targets of zeros.
+    `("next", "done")` and `("next", "terminated")` `[G, T, 1]`, and `mask [G, T, A]`. Writes `advantage` (standardised
+    over living mechs), `value_target` (real units) and `value_target_normalized`, `[G, T, A, 1]` each, after updating
+    the normaliser with the targets. If the batch has `exists [G, T, A]`, padding is excluded from all statistics, and
+    its outputs are computed from zeros.
 
     Args:
         gamma: discount factor.
         lmbda: decay of the exponential average.
         normalizer: running moments of the targets; None for no normalisation.
-        hull: `[A]` or `[G, A]` class of each mech, to standardise advantages within each class; None for over all.
+        hull: class of each mech, `[A]` or `[G, A]`, to standardise advantages within each class; None to standardise
+            over all mechs.
         ranks: processes whose rollouts, of equal size, are normalised together.
     """
 
@@ -100,8 +102,8 @@ class NormalizedGAE(MultiAgentGAE):
     def recursion(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
         """Return advantages and value targets in real units, `[G, T, A, 1]` each.
 
-        The buffers `gamma` and `lmbda` of TorchRL's class are float32. A float32 product of the two would change the
-        last digits of most advantages, so Python computes the product.
+        The buffers `gamma` and `lmbda` of TorchRL's class are float32. A float32 product of these two buffers would
+        change the last digits of most advantages, so Python computes the product.
         """
         next_tensordict, value = tensordict.get("next"), tensordict.get(self.tensor_keys.value)
         signals = (next_tensordict.get(key) for key in (self.tensor_keys.reward, self.tensor_keys.done, "terminated"))
@@ -138,7 +140,7 @@ def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, 
 
 
 def variance_of(value: Tensor, ranks: Ranks, exists: Tensor | None = None) -> Tensor:
-    """`[]` variance over all entries of all processes, or over existing mechs."""
+    """Return the variance, as a scalar, over all entries of all processes, or only over existing mechs."""
     mean = ranks.mean(mean_of_existing(value, exists))
     return ranks.mean(mean_of_existing((value - mean).square(), exists))
 

@@ -53,18 +53,18 @@ class TeamCollector(BaseCollector):
     """Steps the environment with the policies of a `PolicyAssignment` and yields the learner's data.
 
     Each batch `[G, T]` holds T decisions of the G teams commanded by the learner, A mechs each; its last dimension is
-    named time. Entries: `("observation", stream) [G, T, A, *]`, `telemetry`, `mask [G, T, A]`, `is_init [G, T, 1]`,
-    `pre_tanh`, `pre_tanh_log_prob [G, T, A]`, `state_value` and `state_value_normalized` `[G, T, A, 1]`, and for a
-    central critic `enemy`. Under `next`: `reward` and `state_value` `[G, T, A, 1]`, `done`, `terminated`, `truncated`
-    `[G, T, 1]`. `memory [G, T / chunk]` is the recurrent memory at the start of each training sequence. If the
-    learner's teams differ in size, A is the larger size, the other teams are padded, and `exists [G, T, A]` is False
-    for padding (`echelon.learn.padding`). Streams have the dtype of the forward pass. A batch is a view of buffers and
-    valid until the next batch; use the same view for advantages and learning.
+    named time. The entries are `("observation", stream) [G, T, A, *]`, `telemetry`, `mask [G, T, A]`, `is_init [G, T,
+    1]`, `pre_tanh`, `pre_tanh_log_prob [G, T, A]`, `state_value` and `state_value_normalized` `[G, T, A, 1]`, and for a
+    central critic `enemy`. The entries under `next` are `reward` and `state_value` `[G, T, A, 1]`, and `done`,
+    `terminated` and `truncated` `[G, T, 1]`. `memory [G, T / chunk]` is the recurrent memory at the start of each
+    training sequence. If the learner's teams differ in size, A is the larger size, the other teams are padded, and
+    `exists [G, T, A]` is False for padding (`echelon.learn.padding`). Streams have the dtype of the forward pass. A
+    batch is a view of buffers and valid until the next batch; use the same view for advantages and learning.
 
-    TorchRL's `Collector` stores both groups, every step's memory and every observation twice. Here each observation is
-    stored once (`as_team_batch` converts TorchRL's batches). The value of a next state is that of the following
-    decision. Truncated battles and the rollout's last step have no following decision, so their final observations are
-    stored separately and evaluated after the rollout.
+    TorchRL's `Collector` stores both groups, every step's memory and every observation twice. This collector stores
+    each observation once (`as_team_batch` converts TorchRL's batches). The value of a next state is the stored value of
+    the following decision. Truncated battles and the rollout's last step have no following decision, so their final
+    observations are stored separately and evaluated after the rollout.
 
     Args:
         env: the environment; the collector resets it.
@@ -73,9 +73,9 @@ class TeamCollector(BaseCollector):
         chunk: length of a training sequence, a divisor of `decisions`.
         normalizer: converts the critic's values to real units; None if they are in real units.
         total_frames: agent-steps after which the iterator ends; -1 for never.
-        cuda_graph: whether one decision, acting included, is captured as a CUDA graph and replayed. All tensors are
-            then updated in place; on a CPU the same code runs without a graph. Reward terms and policies must be pure
-            tensor functions; see `echelon.views.group_policy` for custom policies.
+        cuda_graph: whether one decision, acting included, is captured as a CUDA graph and replayed. With a graph, all
+            tensors are updated in place; on a CPU the same code runs without a graph. Reward terms and policies must be
+            pure tensor functions; see `echelon.views.group_policy` for custom policies.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class TeamCollector(BaseCollector):
             return self._collect()
 
     def _collect(self) -> TensorDictBase:
-        """`collect` with the current number of threads."""
+        """Like `collect`, but without changing the number of threads."""
         self._begin_rollout()
         self.assignment.threads = 1 if self.cuda_graph else self.env.engine.blocks.threads
         for t in range(self.decisions):
@@ -223,7 +223,7 @@ class TeamCollector(BaseCollector):
         return self.ended.sums
 
     def nonfinite_terms(self) -> Tensor:
-        """`[K]` 1 for each reward term that was NaN or infinite in the last rollout, else 0."""
+        """Return 1 for each reward term that was NaN or infinite in the last rollout, else 0; `[K]`."""
         is_finite = self.earned.isfinite().all(0) & self.ended.sums["returns"].isfinite()
         return 1 - is_finite.float()
 
@@ -267,12 +267,16 @@ class TeamCollector(BaseCollector):
         battles.restart(after, decision.memories, ended)
 
     def _lap(self, name: str) -> None:
-        """Assign the time since the last lap to `name`; not possible inside a CUDA graph."""
+        """Add the time since the stopwatch's last lap to `name`; do nothing if decisions are captured as a CUDA
+        graph.
+        """
         if not self.cuda_graph:
             self.watch.lap(name)
 
     def _keep_final_views(self, shown: Leaves, decided: TensorDictBase, ended: Tensor | None) -> None:
-        """Store the final views of truncated battles; `ended` lists the battles that ended, if the host knows them."""
+        """Store the views (network inputs) of the final states of truncated battles; `ended` lists all battles that
+        ended, if the host knows them.
+        """
         assert self.final_views is not None
         truncated = self.assignment.each_team(shown["truncated",])[:, 0]
         if ended is None:
@@ -281,23 +285,25 @@ class TeamCollector(BaseCollector):
             self.final_views.store_rows(teams, self.views.pieces(shown, decided))
 
     def _reward_terms(self, after: Leaves) -> Tensor:
-        """`[G, A, K]` reward terms with the scheduled factors.
+        """Return the reward terms `[G, A, K]`, multiplied by the scheduled factors.
 
-        The environment already mixes each term with its team mean by `team_mix_alpha`; a second mix multiplies the
-        fractions.
+        The environment already mixes each term with its team mean by `team_mix_alpha`; mixing a second time multiplies
+        the two fractions.
         """
         terms = self.assignment.mech_rows({group: after[group, "reward_terms"] for group in GROUPS}) * self.scale
         return torch.lerp(team_mean(terms, self.exists).expand_as(terms), terms, self.mix)
 
     def _reward(self, reward_terms: Tensor) -> Tensor:
-        """`[G, A]` sum of `[G, A, K]`."""
+        """Add up the reward terms `[G, A, K]`; return `[G, A]`."""
         builtin, extra = split_terms(reward_terms, len(self.env.extra_rewards))
         return builtin.sum(-1) + extra.sum(-1)
 
     def _write(
         self, step: Leaves, shown: Leaves, decided: TensorDictBase, values: Leaves, reward: Tensor, after: Leaves
     ) -> None:
-        """Complete `step`, the view of a decision, with its other entries, and write it to the rollout."""
+        """Add all other entries of a decision to `step`, which holds the network inputs, and write `step` to the
+        rollout.
+        """
         step |= {(name,): decided.get(name) for name in DECIDED}
         step |= values | {("next", name): self.assignment.each_team(after[name,]) for name in FLAGS}
         step["is_init",] = self.assignment.each_team(shown["is_init",])
@@ -317,7 +323,9 @@ class TeamCollector(BaseCollector):
         self._write_step(self.at, list(step.values()), [self.buffer.get(key) for key in step])
 
     def _bootstrap_values(self) -> None:
-        """Write `next.state_value`: the value of the following decision or of a stored final view."""
+        """Write `next.state_value`, which is the value of the following decision, or of the stored final view of a
+        truncated battle.
+        """
         assert self.buffer is not None
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
@@ -334,7 +342,7 @@ class TeamCollector(BaseCollector):
             following.copy_(torch.where(is_stored[..., None], self.views.value_of(stored), following))
 
     def _count(self, shown: Leaves, after: Leaves, reward_terms: Tensor, ended: Tensor | None) -> None:
-        """Add the battles that ended to the sums; skipped if the host knows that there are none."""
+        """Add the battles that ended to the sums; do nothing if the host knows that no battle ended."""
         by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
         self.earned += torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
         if ended is not None and not len(ended):
@@ -348,8 +356,9 @@ class TeamCollector(BaseCollector):
         return nested(leaves, torch.Size([len(next(iter(leaves.values())))]), self.env.device)
 
     def _allocate(self, step: Leaves, decided: TensorDictBase) -> None:
-        """Allocate buffers shaped like the first step. They must not be inference tensors, which cannot enter
-        autograd."""
+        """Allocate buffers shaped like the first step. The buffers must not be inference tensors, which cannot enter
+        autograd.
+        """
         with torch.inference_mode(False):
 
             def empty(times: int, like: TensorDictBase) -> TensorDict:
@@ -383,9 +392,9 @@ def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) 
 def stagger_episode_starts(env: EchelonEnv) -> None:
     """Start the first battles part-way, so that they do not all end together.
 
-    Synchronous battles would show the learner one phase of the game at a time, and the critic would forget the others.
-    The clock and both scores of each battle advance by the same random fraction of their limits. The first observation
-    still contains zeros for them.
+    Synchronous battles would show the learner one phase of the game at a time, and the critic would forget the other
+    phases. The clock and both scores of each battle advance by the same random fraction of their limits. The first
+    observation still shows the clock and the scores as zero.
     """
     rules, state = env.config.rules, env.state
     share = noise.uniform(state.seed, 0, Stream.STAGGER, 1)[:, 0]

@@ -17,8 +17,8 @@ OPPONENT_SUMS = ("battles", "won")
 def split_terms(terms: Tensor, num_extra: int) -> tuple[Tensor, ...]:
     """Split `[..., K]` reward terms into the built-in ones and the last `num_extra`, which are custom.
 
-    They are reduced separately, because torch's order of summation depends on the row width. A custom term of weight 0
-    must not change any bit of the other sums.
+    The two parts are reduced separately, because torch's order of summation depends on the row width. A custom term of
+    weight 0 must not change any bit of the other sums.
     """
     return terms.tensor_split([terms.shape[-1] - num_extra], -1)
 
@@ -28,7 +28,7 @@ class EpisodeStats:
 
     `sums` contains `SUMS`, `stats [K]` (`outcome.stat_names`), `returns [R]` (undiscounted return of each reward term,
     mean over the mechs of a team; custom terms last) and `battles_NAME` and `won_NAME` by opponent, for a scripted
-    opponent only against its newest tier. With `by_side` it also contains `battles_as_SIDE` and `won_as_SIDE`.
+    opponent only against its newest tier. With `by_side`, `sums` also contains `battles_as_SIDE` and `won_as_SIDE`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class EpisodeStats:
             self.sums[f"won_{opponent}"] += (counts * won[teams]).sum()
 
     def against_newest(self, opponent: str, td: Shown) -> Tensor:
-        """`[]` or `[G']` 1 for teams that played against the opponent's newest version, else 0."""
+        """Return 1 for teams that played against the opponent's newest version, else 0; a scalar or `[G']`."""
         policy = self.assignment.policies.get(opponent)
         if not isinstance(policy, NamedOpponents):
             return torch.ones((), dtype=torch.float32, device=self.sums["battles"].device)

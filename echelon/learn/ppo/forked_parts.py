@@ -1,4 +1,4 @@
-"""Compute parts of a minibatch on other CPU cores, in processes that are forked for one update and share its weights.
+"""Compute parts of a minibatch on other CPU cores, in processes that are forked for one update and share the weights.
 
 Threads are slower here: they wait for Python's lock between operations, and the scheduler tends to put threads that
 wake each other on one core. A forked process sees the rollout without a copy, and ends with the update.
@@ -43,7 +43,7 @@ Compute = Callable[[Tensor, int, int], Part]
 
 
 def shared_tensor(numbers: int, dtype: torch.dtype) -> Tensor:
-    """`[numbers]` zeros in memory shared by this process and its forks."""
+    """Return zeros `[numbers]` in memory that this process shares with its forks."""
     size = max(numbers, 1) * dtype.itemsize
     return torch.frombuffer(mmap.mmap(-1, size), dtype=dtype)[:numbers]
 
@@ -79,7 +79,7 @@ class SharedMemory:
         self.index = shared_tensor(sequences, torch.int64)
 
     def fits(self, sequences: int, parts: int) -> bool:
-        """Return whether minibatches of this size fit."""
+        """Return whether minibatches of this size fit into the shared memory."""
         return len(self.index) >= sequences and len(self.gradients) >= parts
 
     def write(self, number: int, part: Part) -> None:
@@ -91,7 +91,7 @@ class SharedMemory:
         self.reports[number, : len(part.report)] = part.report
 
     def read(self, number: int, entries: int) -> Part:
-        """Return the result of part `number`, whose report has this number of entries."""
+        """Return the result of part `number`, whose report has `entries` entries."""
         slots = zip(self.gradients[number], self.is_reached[number].tolist(), strict=True)
         return Part(self.reports[number, :entries], [slot if is_reached else None for slot, is_reached in slots])
 
@@ -159,7 +159,7 @@ def serve(memory: SharedMemory, compute: Compute, rank: int, size: int, to_start
 class ForkedParts:
     """Context manager that computes parts of minibatches in several processes, including this one.
 
-    If a process ends early, this process computes its parts with the same result.
+    If a worker process ends early, this process computes the missing parts with the same result.
 
     Args:
         compute: computes one part; it draws no random numbers and has no side effects.
@@ -204,7 +204,7 @@ class ForkedParts:
         return [computed[number] for number in range(parts)]
 
     def _keep_or_end(self, rank: int, is_alive: bool) -> bool:
-        """Return `is_alive`, after ending a worker that is not."""
+        """Return `is_alive`; if it is False, end the worker before."""
         if not is_alive:
             ended = self.workers.pop(rank).end()
             fall_back(f"learning on one core: a worker process for minibatch parts ended with {ended}")

@@ -16,22 +16,22 @@ def as_team_batch(
 ) -> tuple[TensorDict, TensorDict]:
     """Convert the rollout of a policy on `echelon.versus(..., observation="structured", memory=policy.memory_spec())`.
 
-    Every battle becomes a row: G = B. The values of all states and their next states are computed here from the stored
-    memory of each state.
+    Every battle becomes a row, so G = B. The values of all states and their next states are computed here from the
+    stored memory of each state.
 
     Args:
-        batch: `[B, T]`, collected by `policy.get_policy_operator(group)`.
-        policy: the policy that collected it; its critic must be local, because the view does not contain the enemies'
-            state.
+        batch: the rollout `[B, T]`, collected by `policy.get_policy_operator(group)`.
+        policy: the policy that collected the rollout; its critic must be local, because the view does not contain the
+            enemies' state.
         chunk: length of a training sequence, a divisor of T.
         group: the group of all commanded mechs.
-        normalizer: converts the critic's values to real units; None where they are in real units.
+        normalizer: converts the critic's values to real units; None if they are in real units.
 
     Returns:
         The batch `[G, T]` and the memory `[G, T / chunk]` at the start of each training sequence, see `TeamCollector`.
 
     Raises:
-        ConfigError: `chunk` does not divide T, or the critic is central.
+        ConfigError: if `chunk` does not divide T, or the critic is central.
     """
     require(batch.shape[1] % chunk == 0, "chunk", f"a divisor of {batch.shape[1]} decisions", chunk)
     value, shape = policy.get_value_operator(group, normalizer), batch.shape

@@ -20,13 +20,14 @@ from echelon.runtime.compile import fused_on_gpu
 
 
 class LearnerViews:
-    """Views of the learner's G teams, batch `[G]`: streams, telemetry and, for a central critic, `enemy`.
+    """Views (network inputs) of the learner's G teams, batch `[G]`: streams, telemetry and, for a central critic,
+    `enemy`.
 
     Args:
         assignment: assignment of teams to policies.
         policy: the learner.
         value_head: the learner's critic.
-        exists: `[G, A]` bool, False for padding; None without padding.
+        exists: mask `[G, A]` bool, False for padding; None without padding.
         device: device of the battles.
     """
 
@@ -44,7 +45,9 @@ class LearnerViews:
         """Names of the streams in a view."""
 
     def of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> Leaves:
-        """Return the view of teams, `[G, ...]` by key; `casts` converts it to the dtype of the forward pass."""
+        """Return the view (network inputs) of the learner's teams, `[G, ...]` per key; if `casts`, in the dtype of the
+        forward pass.
+        """
         view: Leaves = {("observation", name): team.get(("observation", name)) for name in self.streams}
         view[TELEMETRY,] = team.get(TELEMETRY)[:, 0]
         if enemy is not None:
@@ -56,7 +59,7 @@ class LearnerViews:
         return leaf if leaf.dtype == torch.bool else leaf.to(self.policy.network.compute)
 
     def enemy(self, whole: Shown) -> Tensor | None:
-        """`[G, E, F]` ego streams of the enemies for a central critic, None for a local one."""
+        """Return the ego streams of the enemies, `[G, E, F]`, for a central critic; None for a local critic."""
         if not self.value_head.is_central:
             return None
         return self.assignment.enemy_rows({group: whole.get((group, "observation", "ego")) for group in GROUPS})
@@ -73,8 +76,9 @@ class LearnerViews:
         return self.assignment.view(shown, LEARNER, dtype=self.policy.network.compute, concat=self.concat_pieces)
 
     def written(self, shown: Shown, row: Leaves) -> TensorDict:
-        """Concatenate the learner's inputs, batch `[G, A]`, directly into `row` of the rollout, except for leaves with
-        another stored dtype."""
+        """Concatenate the learner's inputs, batch `[G, A]`, directly into `row` of the rollout. Leaves that the rollout
+        stores in another dtype are concatenated into new tensors.
+        """
         leaves = {}
         for key, pieces in self.assignment.pieces(shown, LEARNER).items():
             place = row.get(key)
@@ -83,8 +87,9 @@ class LearnerViews:
         return self.assignment.team_of(leaves)
 
     def pieces(self, shown: Shown, decided: TensorDictBase) -> list[Leaves]:
-        """Return the view and next memory of all teams in consecutive pieces, `[G', ...]` by key, without concatenating
-        them."""
+        """Return the view (network inputs) and the next memory of all teams as a list of consecutive pieces, `[G',
+        ...]` per key, without concatenating the pieces.
+        """
         pieces, start, enemy = [], 0, self.enemy(shown)
         by_key = self.assignment.pieces(shown, LEARNER)
         memory = {name: decided.get(key) for name, key in self.policy.keys.next_memory.items()}
@@ -100,7 +105,9 @@ class LearnerViews:
         return pieces
 
     def values(self, team: TensorDictBase, enemy: Tensor | None) -> Leaves:
-        """`state_value` and `state_value_normalized` `[G, A, 1]` of a decision, from the policy's output."""
+        """Return `state_value` and `state_value_normalized`, `[G, A, 1]` each, of a decision, from the policy's
+        output.
+        """
         keys = self.value_head.keys
         read = {keys.embed: team.get(keys.embed), keys.ego: team.get(keys.ego)}
         if enemy is not None:
@@ -110,7 +117,7 @@ class LearnerViews:
         return {(name,): valued.get(name) for name in self.value_head.out_keys}
 
     def value_of(self, view: TensorDictBase) -> Tensor:
-        """`[G, A, 1]` values in real units of a view with memory, without side effects."""
+        """Return the values in real units, `[G, A, 1]`, of a view with memory, without side effects."""
         keys = self.policy.keys
         output = self.policy.act(*keys.inputs(view, keys.layout(view, is_sequence=False)))
         data = view.select("observation", "enemy", strict=False).set(self.value_head.keys.embed, output.embed)
@@ -118,10 +125,10 @@ class LearnerViews:
 
 
 class FinalViews:
-    """Final views of truncated battles, from which their values are bootstrapped.
+    """Network inputs of the final states of truncated battles, from which values are bootstrapped.
 
     Args:
-        views: `[V, G]` zeros in the form of a view: room for V truncations per learner team.
+        views: zeros in the form of a view, `[V, G]`, with room for V truncations per learner team.
     """
 
     def __init__(self, views: TensorDict) -> None:
@@ -136,7 +143,7 @@ class FinalViews:
         self.taken.zero_()
 
     def store(self, truncated: Tensor, pieces: Sequence[Leaves]) -> None:
-        """Store the view of each team in `truncated [G]`; `pieces` are consecutive parts of the view."""
+        """Store the view of each team where `truncated [G]` is True; `pieces` are consecutive parts of the view."""
         for slot, stored in enumerate(self.views.unbind(0)):
             mask, start = truncated & (self.taken == slot), 0
             for view in pieces:
@@ -146,7 +153,7 @@ class FinalViews:
         self.taken += truncated
 
     def store_rows(self, teams: Tensor, pieces: Sequence[Leaves]) -> None:
-        """`store` for the teams `[R]` int64, if the host knows them."""
+        """Like `store`, for the teams with the indices `teams [R]` int64, if the host knows them."""
         start = 0
         for view in pieces:
             stop = start + len(view[TELEMETRY,])

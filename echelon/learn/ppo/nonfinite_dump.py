@@ -15,7 +15,7 @@ from echelon.runtime.files import json_bytes, write_through, writing_to
 
 
 class NotFinite(ConfigError):
-    """Loss or gradients are not finite; the message names the dump."""
+    """Raised if loss or gradients are not finite; the message names the file of the dump."""
 
 
 def stop_with_dump(
@@ -60,5 +60,5 @@ def terms_message(terms: Sequence[str]) -> str:
 
 
 def flat(nested: TensorDictBase) -> dict[str, object]:
-    """Return the leaves by dotted key."""
+    """Return the leaves, keyed by dotted path."""
     return dict(nested.flatten_keys(".").items())

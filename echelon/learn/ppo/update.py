@@ -70,9 +70,9 @@ class RecurrentPPOLoss(LossModule):
     """Clipped PPO objective over whole sequences `[S, L]` of S teams of A mechs.
 
     Policy and entropy terms average over living mechs. The value term averages over all mechs, because terminal rewards
-    reach dead mechs only through it (R37). TorchRL's `ClipPPOLoss` has one mask for both, reports one entropy for all
-    columns, and includes dead mechs in its diagnostics; without dead mechs both agree. If the minibatch contains
-    `exists [S, L, A]`, padding enters no term, even if it contains NaN.
+    of dead mechs enter the loss only through their values. TorchRL's `ClipPPOLoss` has one mask for all terms, reports
+    one entropy for all columns, and includes dead mechs in its diagnostics; without dead mechs the two losses agree. If
+    the minibatch contains `exists [S, L, A]`, padding enters no term, even if it contains NaN.
 
     For values in real units, as from TorchRL's estimators, call `set_keys(value="state_value",
     value_target="value_target")`.
@@ -180,8 +180,9 @@ class RecurrentPPOLoss(LossModule):
 
 
 def without_padded_mechs(data: TensorDictBase) -> TensorDictBase:
-    """Return a minibatch `[S, L]` with zeros in all entries of padding. Otherwise NaN there would reach a weight's
-    gradient, as input times 0."""
+    """Return a minibatch `[S, L]` with zeros in all entries of padding. Without these zeros, NaN in padding would reach
+    the weights' gradients, because NaN times 0 is NaN.
+    """
     exists = data.get(EXISTS, None)
     if exists is None:
         return data
@@ -193,20 +194,20 @@ def without_padded_mechs(data: TensorDictBase) -> TensorDictBase:
 
 
 def counts(data: TensorDictBase, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """`[]` numbers of decisions of living mechs and of all mechs, from the minibatch or counted in `mask [S, L, A]`."""
+    """Return the numbers of decisions of living and of all mechs, from the minibatch or counted in `mask [S, L, A]`."""
     if LIVING in data.keys():
         return data.get(LIVING)[0, 0, 0], data.get(DECISIONS)[0, 0, 0]
     return mask.sum().clamp_min(1), count_decisions(data)
 
 
 def count_decisions(data: TensorDictBase) -> Tensor:
-    """`[]` number of mech decisions in a minibatch, without padding."""
+    """Return the number of mech decisions in a minibatch, without padding."""
     mask = data.get("mask")
     return data.get(EXISTS).sum() if EXISTS in data.keys() else torch.full((), mask.numel(), device=mask.device)
 
 
 def summed(value: Tensor, depth: int) -> Tensor:
-    """Sum over the first `depth` dimensions of `value [S, L, ...]`, time first as in memory."""
+    """Sum over the first `depth` dimensions of `value [S, L, ...]`, in the order of memory, with time first."""
     return value.transpose(0, 1).contiguous().sum(tuple(range(depth)))
 
 
@@ -222,8 +223,8 @@ def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
 
 
 def value_error(value: Tensor, old: Tensor | None, target: Tensor, clip: float) -> Tensor:
-    """Squared error; with `clip > 0` its maximum with the error of the value clipped around `old`. All shapes are
-    equal."""
+    """Return the squared error, or with `clip > 0` the maximum of this error and the one of the value clipped around
+    `old`. All shapes are equal."""
     error = (value - target).square()
     if clip > 0:
         assert old is not None
@@ -240,16 +241,16 @@ class PPO:
 
     Args:
         policy: the policy to train.
-        ranks: data-parallel processes; a step equals that on their joint minibatch.
+        ranks: data-parallel processes; a step equals a step of one process on the joint minibatch.
         loss: the objective, by default a `RecurrentPPOLoss`. Entries that begin with `loss_` are summed and minimised,
             the others are reported. With several parts or processes the results are added, so the loss must divide by
             `LIVING` and `DECISIONS` and list them in `in_keys`.
         compiled: whether torch.compile makes one graph of the loss, forward and backward.
-        cuda_graph: whether a step is captured as a CUDA graph and replayed; not with several processes. All tensors are
-            then updated in place; on a CPU the same code runs without a graph.
+        cuda_graph: whether a step is captured as a CUDA graph and replayed; not with several processes. With a graph,
+            all tensors are updated in place; on a CPU the same code runs without a graph.
 
     Raises:
-        ConfigError: there are several parts or processes, and `loss` lacks these `in_keys`.
+        ConfigError: if there are several parts or processes, and `loss` lacks these `in_keys`.
     """
 
     def __init__(
@@ -349,23 +350,23 @@ class PPO:
         """Update from one rollout with advantages.
 
         Minibatches are shuffled with torch's default generator. The update never syncs with a GPU: after an epoch with
-        a KL above `target_kl`, the remaining steps are skipped on the device. On a CPU they are not computed.
+        a KL above `target_kl`, the remaining steps are skipped on the device. On a CPU the remaining steps are not
+        computed.
 
         Args:
-            batch: `[G, T]`, see `TeamCollector`.
-            memory: `[G, T / chunk]` recurrent memory at the start of each training sequence.
+            batch: the rollout `[G, T]`, see `TeamCollector`.
+            memory: recurrent memory at the start of each training sequence, `[G, T / chunk]`.
 
         Returns:
-            Means over the minibatches of each entry of the loss and of `gradient_norm` (`REPORTED`), the number of
-                `epochs`,
-            and `skipped`, the number of skipped steps so far.
+            The mean of each entry of the loss and of `gradient_norm` over minibatches (`REPORTED`), the number of
+            `epochs`, and `skipped`, the number of skipped steps so far.
         """
         # Multi-threaded torch operations wait for their slowest thread, which is expensive while other programs run.
         with one_thread(batch.get("is_init").device):
             return self._update(batch, memory)
 
     def _update(self, batch: TensorDictBase, memory: TensorDictBase) -> dict[str, Tensor]:
-        """`update` with the current number of threads."""
+        """Like `update`, but without changing the number of threads."""
         sequences = self._in_place(Sequences(batch, memory, self.config.chunk_decisions))
         if self.sequences is None or self.sequences.places() != sequences.places():
             self.graphed.forget()
@@ -390,7 +391,7 @@ class PPO:
         return ForkedParts(self._part, self.memory, size)
 
     def _epochs(self, sequences: Sequences) -> list[Tensor]:
-        """Take the steps of an update; return `[]` bool per step, whether it counts."""
+        """Take the steps of an update; return for each step a scalar bool that tells whether the step counts."""
         counts: list[Tensor] = []
         for epoch in range(self.config.epochs):
             for index in sequences.shuffled(self.config.minibatches):
@@ -420,7 +421,7 @@ class PPO:
         return sequences
 
     def _learn_next(self) -> None:
-        """Take a step on the sequences `index`, and write its report to the next of `rows`."""
+        """Take a step on the sequences `index`, and write its report to the next row of `self.rows`."""
         assert self.sequences is not None
         size = len(self.index)
         parts = self._count_parts(self.sequences.decisions(size), size) if self.is_shared else 1
@@ -448,7 +449,7 @@ class PPO:
         return self._step_by(reduce(torch.add, reports))
 
     def _learn_in_parts(self, parts: int) -> dict[str, Tensor]:
-        """`learn` on the sequences `index` in `parts` that may be computed in parallel.
+        """Like `learn`, on the sequences `self.index`, in `parts` that may be computed in parallel.
 
         Gradients are added in the order of the parts, so the result does not depend on the number or speed of
         processes.
@@ -526,27 +527,27 @@ class PPO:
 
 
 def set_counts(minibatch: TensorDictBase, living: Tensor, decisions: Tensor) -> None:
-    """Write the `[]` numbers of decisions of living mechs and of all mechs to a minibatch or a part of it."""
+    """Write the numbers of decisions of living and of all mechs (scalars) to a minibatch or a part of it."""
     shape = (*minibatch.shape, 1)
     minibatch.set(LIVING, living.clamp_min(1).expand(shape)).set(DECISIONS, decisions.expand(shape))
 
 
 def total(losses: Mapping[str, Tensor]) -> Tensor:
-    """`[]` sum of the losses of a report."""
+    """Return the sum of the losses of a report."""
     return torch.stack([value for name, value in losses.items() if name.startswith("loss_")]).sum()
 
 
 def detached(losses: Mapping[str, Tensor]) -> Tensor:
-    """`[entries]` entries of a report, without their graph."""
+    """Return the entries of a report as one tensor `[entries]`, detached from the graph."""
     return torch.stack([value.detach() if value.dim() == 0 else value.detach().mean() for value in losses.values()])
 
 
 class Sequences:
-    """A rollout `[G, T]` as G * T / length training sequences of equal length.
+    """A rollout `[G, T]`, split into G * T / length training sequences of equal length.
 
     Args:
         batch: the rollout with advantages; only its `TRAINING_KEYS` are used.
-        memory: `[G, T / length]` recurrent memory at the start of each sequence.
+        memory: recurrent memory at the start of each sequence, `[G, T / length]`.
         length: length L of a sequence.
     """
 
@@ -573,13 +574,13 @@ class Sequences:
         return sequences * self.length * self.data.get("mask").shape[-1]
 
     def rows(self, index: Tensor) -> Tensor:
-        """`[L * S]` rows of `data` with the sequences `index [S]`, time first."""
+        """Return the rows of `data` that hold the sequences `index [S]`, `[L * S]`, with time first."""
         chunk, team = index // self.teams, index % self.teams
         offsets = torch.arange(self.length, device=self.device)[:, None] * self.teams
         return (chunk * self.length * self.teams + team + offsets).flatten()
 
     def counted(self, index: Tensor) -> TensorDictBase:
-        """`mask [L * S, A]` of the sequences `index [S]`, and `exists` if there is padding."""
+        """Return `mask [L * S, A]` of the sequences `index [S]`, and `exists` if there is padding."""
         rows, data = self.rows(index), self.data.select("mask", EXISTS, strict=False)
         return data.apply(lambda leaf: leaf.index_select(0, rows), batch_size=rows.shape)
 
