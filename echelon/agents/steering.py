@@ -75,7 +75,8 @@ class Helm(nn.Module):
         return walk
 
     def hold_zone(self, view: View, target: Target) -> Tensor:
-        """Walk to the zone; inside it, keep the range to the target, or else move inwards."""
+        """Walk to the zone. Near its edge, move inwards; further inside, keep the fighting range to the target, if
+        the tier does."""
         shallow = length(view.to_zone) > (ZONE_DEPTH * view.zone_radius).clamp_max(self.tier.core_vox)
         inside = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
         if self.tier.keeps_range:
@@ -83,7 +84,7 @@ class Helm(nn.Module):
         return torch.where(view.in_zone[..., None], inside, view.path)
 
     def seek_battle(self, view: View, target: Target) -> Tensor:
-        """Walk to the zone; near it, walk to where the target can be fought, pulled towards the zone."""
+        """Walk to the zone. Near it, move to a fighting position against the target, with a pull towards the zone."""
         distance = length(view.to_zone)
         depth = exact.divide(distance - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
         pull = depth[..., None] * unit(view.to_zone)
@@ -95,7 +96,7 @@ class Helm(nn.Module):
         return torch.where(fights[..., None], fight, walk)
 
     def engage(self, view: View, target: Target) -> Tensor:
-        """Keep the range to a visible target; otherwise approach it."""
+        """Keep the fighting range to a visible target; approach a target that is not visible."""
         approach = unit(target.offset[..., :2]) * (target.distance > UNSEEN_VOX)[..., None]
         engage = torch.where(target.clear[..., None], self.close_in(view, target), approach)
         if self.tier.flanks:
@@ -106,7 +107,7 @@ class Helm(nn.Module):
         return engage
 
     def close_in(self, view: View, target: Target) -> Tensor:
-        """Approach a target beyond the fighting range and retreat from one within it."""
+        """Approach a target beyond the fighting range, and retreat from a nearer target."""
         beyond = target.distance - view.of_hull(self.range_vox)
         return unit(target.offset[..., :2]) * (beyond / EASE_VOX).clamp(-1, 1)[..., None]
 
@@ -137,7 +138,7 @@ def flank(target: Target) -> Tensor:
 
 
 def circle(view: View, target: Target) -> Tensor:
-    """Move across the line to a visible target, keeping the current side, and turn back before leaving the zone."""
+    """Move sideways relative to a visible target, in the current direction, and turn back before leaving the zone."""
     direction = unit(target.offset[..., :2])
     across = torch.stack((-direction[..., 1], direction[..., 0]), -1)
     inwards = dot(across.unbind(-1), view.to_zone.unbind(-1)) / view.zone_radius.clamp_min(1.0)

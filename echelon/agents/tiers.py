@@ -1,4 +1,4 @@
-"""The abilities of the scripted commanders, one field per ability; each tier adds to the one below."""
+"""The abilities of the scripted commanders, one field per ability; each tier adds abilities to the next lower tier."""
 
 from __future__ import annotations
 
