@@ -85,8 +85,8 @@ class TeamsDecision(NamedTuple):
 class EnvTeams:
     """A policy for the whole environment, made of several team policies and the teams that each commands.
 
-    The first policy is called once: if its teams differ in size, they are padded to A mechs, the size of the larger.
-    Any other policy whose teams differ in size is called once for each team, without padding.
+    The first policy is called once: if its teams differ in size, they are padded to A mechs, the size of the larger
+    team. Any other policy whose teams differ in size is called once for each team, without padding.
 
     Args:
         policies: the policies, keyed by the names of their entries in the environment's memory.

@@ -215,7 +215,7 @@ class Gunner(nn.Module):
         return across[..., None] * flight_s <= NEAR_MISS * by_hull(target.hull, self.radius)[..., None]
 
     def hold(self, view: View, wanted: Tensor) -> Fire:
-        """Pull all `wanted [B, A, G]` triggers, or none while the mech is hot, if the tier minds heat."""
+        """Pull all `wanted [B, A, G]` triggers, or none while the mech is hot, if the tier has `minds_heat`."""
         vents = (view.heat > VENT_HEAT) & ~wanted.any(-1) & self.tier.vents
         if self.tier.minds_heat:
             wanted = wanted & (view.heat < HOLD_FIRE_HEAT)[..., None]

@@ -1,5 +1,4 @@
-"""The scripted commanders: five skill tiers that walk to the zone, hold it and fight for it. They read only
-observations."""
+"""The scripted commanders: five skill tiers that read only observations, walk to the zone, hold it and fight for it."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ MEMORY = {"stuck_s": 1, "target_at": 2, "jammed_s": 1, "shots_due": 1}
 
 
 class Heuristic(TensorDictModuleBase):
-    """The scripted commander of a team. Its decisions are deterministic, and it decides for all battles of a batch at
-    once.
+    """The scripted commander of a team. The commander's decisions are deterministic, and it decides for all battles of
+    a batch at once.
 
     Args:
         config: config of the battle; provides the map's size and the decision interval.
@@ -90,7 +89,7 @@ class Heuristic(TensorDictModuleBase):
         return None if isinstance(self.weapon_use, Tensor) else self.weapon_use
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[..., A]` mechs, with any batch dimensions before A."""
+        """Decide the actions of `[..., A]` mechs, with any batch dimensions before A."""
         memory = {name: team.get(("memory", name)) for name in MEMORY}
         view = look(team, self.size, self.longest_vox)
         calls = self.radio.decode_messages(team.get(("observation", "comms")))

@@ -111,7 +111,7 @@ class LineCommander(TensorDictModuleBase):
         return pad(table, (*[0, 0] * (table.dim() - 1), 0, mechs - table.shape[0]))
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[..., A]` mechs, with any batch dimensions before A."""
+        """Decide the actions of `[..., A]` mechs, with any batch dimensions before A."""
         view = look(team, self.size, self.longest_vox)
         time_s = column(team.get(("observation", "ego")), layout.EGO, "time") * self.longest_s
         slots, has_target = self.choose(view)

@@ -157,7 +157,7 @@ def is_shareable(policy: TeamPolicy) -> bool:
 
 
 def keeps_memory(decider: Decider) -> bool:
-    """Return whether a decider's whole state is in its memory."""
+    """Return whether the attribute `memory` of a decider holds its whole state."""
     return isinstance(decider, StackedPolicies) or (isinstance(decider, SeatedPolicy) and is_shareable(decider.policy))
 
 

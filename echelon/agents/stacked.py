@@ -52,8 +52,8 @@ class Stackable(Protocol):
         """Decide for every mech of a team, batch `[B, A]`."""
 
     def frozen_network(self, device: torch.device) -> Any:
-        """Return a network of the same architecture, in evaluation mode and without gradients. Its weights need not
-        be those of this policy."""
+        """Return a network of the same architecture, in evaluation mode and without gradients. The network's weights
+        need not be those of this policy."""
 
     @staticmethod
     def actions(loc: Tensor, scale: Tensor, normals: Tensor) -> Tensor:

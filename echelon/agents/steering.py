@@ -75,8 +75,8 @@ class Helm(nn.Module):
         return walk
 
     def hold_zone(self, view: View, target: Target) -> Tensor:
-        """Walk to the zone. Near its edge, move inwards; further inside, keep the fighting range to the target, if
-        the tier does."""
+        """Walk to the zone. Near the zone's edge, move inwards; further inside, keep the fighting range to the
+        target, if the tier does."""
         shallow = length(view.to_zone) > (ZONE_DEPTH * view.zone_radius).clamp_max(self.tier.core_vox)
         inside = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
         if self.tier.keeps_range:
@@ -84,7 +84,8 @@ class Helm(nn.Module):
         return torch.where(view.in_zone[..., None], inside, view.path)
 
     def seek_battle(self, view: View, target: Target) -> Tensor:
-        """Walk to the zone. Near it, move to a fighting position against the target, with a pull towards the zone."""
+        """Walk to the zone. Near the zone, move to a fighting position against the target, with a pull towards the
+        zone."""
         distance = length(view.to_zone)
         depth = exact.divide(distance - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
         pull = depth[..., None] * unit(view.to_zone)
@@ -130,7 +131,7 @@ def solid_at(local_map: Tensor, points: Tensor) -> Tensor:
 
 
 def flank(target: Target) -> Tensor:
-    """Charge a distant target; move behind a near one."""
+    """Charge a distant target; move behind a near target."""
     behind = target.offset[..., :2] - REAR_VOX * target.facing
     to_back = behind / length(behind).clamp_min(EASE_VOX)[..., None]
     charge = CHARGE * unit(target.offset[..., :2])

@@ -2,12 +2,12 @@
 
 A team policy reads and writes the TensorDict of one team. The policy reads `("observation", stream) [B, A, ...]`,
 `telemetry [B, A, 16, 16]` (equal for all mechs of a battle) and its recurrent state `("memory", name) [B, A, ...]`. The
-policy writes `action [B, A, D]` and `("next", "memory", name)`. Its method `memory_spec()` returns the spec of one
-mech's recurrent state; a policy without state needs no such method.
+policy writes `action [B, A, D]` and `("next", "memory", name)`. The policy's method `memory_spec()` returns the spec of
+one mech's recurrent state; a policy without state needs no such method.
 
-A policy may have a method `graph_key()`. This key is a hashable value of all settings that decisions depend on, without
-tensors that are modified in place. While the key stays equal, decisions are replayed as a CUDA graph. If the method is
-missing or returns None, no CUDA graph is used.
+A policy may have a method `graph_key()`. The graph key is a hashable value of all settings that decisions depend on,
+without tensors that are modified in place. While the graph key stays equal, decisions are replayed as a CUDA graph. If
+`graph_key` is missing or returns None, no CUDA graph is used.
 
 A policy with a true attribute `draws_actions` samples its actions with `noise [B, A, D]`, if present: standard normal
 numbers derived from the battle's seed, so a seed determines the battle. A policy with a true attribute

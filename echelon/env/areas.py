@@ -28,7 +28,7 @@ def draw_places(state: State, sim_model: SimModel) -> State:
     """At the start of a battle, move each mech with several spawn places to one of these places, drawn from the seed.
 
     Mechs draw in order of their index, among the places that overlap neither an earlier mech nor a mech with a single
-    spawn place. `edited_states.check_room` ensures that every mech has such a free place.
+    spawn place. `edited_states.check_room` ensures that every mech finds a free place.
     """
     maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):

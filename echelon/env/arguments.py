@@ -137,7 +137,7 @@ def index_action(key: Any, expected: str, action: Any) -> Tensor:
 
 def lookup_factors(key: Any, table: FactorTable, action: Any) -> Tensor:
     """Return the continuous actions `[..., D]` of the multi-discrete actions `[..., F]`. On a GPU, torch's indexing
-    checks the range."""
+    checks the range of the indices."""
     index = index_action(key, f"an option of each of {len(table.sizes)} factors", action)
     try:
         return table[index]
@@ -151,7 +151,8 @@ def lookup_factors(key: Any, table: FactorTable, action: Any) -> Tensor:
 
 
 def lookup_actions(key: Any, table: Tensor, action: Any) -> Tensor:
-    """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range."""
+    """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range of the
+    indices."""
     count = len(table)
     index = index_action(key, f"an index of {count} actions", action)
     try:

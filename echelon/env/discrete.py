@@ -227,7 +227,7 @@ class ActionMasks:
     """Computes masks of the discrete or multi-discrete actions available to each mech.
 
     Args:
-        of: the factors to mask; their K options are concatenated. By default, the composite actions.
+        of: the factors to mask, by default the composite actions; the masks of their K options are concatenated.
     """
 
     def __init__(self, sim_model: SimModel, of: Sequence[Factor] | None = None) -> None:

@@ -27,8 +27,8 @@ ROUNDING = 1e-5
 
 
 def fingerprint(saved: TensorDictBase) -> Tensor:
-    """Return `[R]` int64 hashes of state and observation. Policy memories and `next_seed` are not included, so they
-    may be changed."""
+    """Return `[R]` int64 hashes of state and observation. Policy memories and `next_seed` are not included, so a
+    battle in which a user changed only these does not count as edited."""
     left_out = ("map_id", "memory", "next_seed", "is_init", "fingerprint")
     total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
     keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]

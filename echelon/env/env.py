@@ -73,8 +73,8 @@ class EchelonEnv(EnvInfo, PartialEnv):
     - at the root, `telemetry [B, 16, 16]`, `is_init [B, 1]`, and `done`, `terminated`, `truncated` `[B, 1]` bool;
     - for a finished battle, `("next", "outcome")` with `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s,
       `decisions [B, 1]`, `idle_s [B, 1]` (time without damage or score at its end) and `stats [B, 2, K]`
-      (`env.stat_names`). In a running battle, `winner` is -1 and the others are 0. TorchRL copies the outcome and the
-      reward terms to the root, where a reset clears them.
+      (`env.stat_names`). In a running battle, `winner` is -1 and all other entries of the outcome are 0. TorchRL
+      copies the outcome and the reward terms to the root, where a reset clears them.
 
     `env.describe()` returns the meaning, unit and range of every column.
 
@@ -186,7 +186,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     @property
     def game(self) -> SimModel:
-        """Return `sim_model`. Deprecated; removed in 2.0."""
+        """Return `sim_model`. This name is deprecated and will be removed in 2.0."""
         warn_renamed("EchelonEnv.game", "EchelonEnv.sim_model")
         return self.sim_model
 
@@ -494,7 +494,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     def play(self, decided: Shown) -> DecisionResult:
         """Play one decision of all battles, without restarts and without caching the observation.
 
-        The classes in `echelon.env.static_battles` do both themselves after `play`.
+        The classes in `echelon.env.static_battles` restart battles and cache the observation themselves.
 
         Args:
             decided: contains `(group, "action")` of both teams, and of commanders if commanders are enabled.

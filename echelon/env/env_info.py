@@ -22,7 +22,7 @@ from echelon.state import State
 
 
 def deprecated_observed(self: Any) -> Any:
-    """Return `last_observation()`. Deprecated; removed in 2.0."""
+    """Return `last_observation()`. This name is deprecated and will be removed in 2.0."""
     name = type(self).__name__
     warn_renamed(f"{name}.observed", f"{name}.last_observation")
     return self.last_observation()

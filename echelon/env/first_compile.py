@@ -46,8 +46,8 @@ class CompileProcess:
         )
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended; log the result once. If compilation failed there, this process
-        compiles the loops."""
+        """Return whether the process has ended; log the result once. If compilation failed in that process, this
+        process compiles the loops."""
         if self.process.poll() is None:
             return False
         if not self.is_logged:

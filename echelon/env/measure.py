@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 def measure(device: torch.device) -> Measurement:
-    """Measure the loops on a device, and save the result for the backend `auto`. This takes minutes if nothing is
+    """Measure the numba loops on a device, and save the result for the backend `auto`. This takes minutes if nothing is
     compiled yet.
 
     Args:
@@ -62,8 +62,8 @@ def measure(device: torch.device) -> Measurement:
 
 
 def battles_to_time(config: EnvConfig, device: torch.device) -> int:
-    """Return the number of battles to time: `BATTLES` on a CPU; on a GPU, `MOST_BATTLES`, halved until four times as
-    many battles fit into free memory."""
+    """Return the number of battles to time, which is `BATTLES` on a CPU. On a GPU, the number is `MOST_BATTLES`,
+    halved until four times as many battles fit into free memory."""
     num_envs = BATTLES if device.type == "cpu" else MOST_BATTLES
     while num_envs > BATTLES and 4 * needed_bytes(config, num_envs, device) > free_memory(device):
         num_envs //= 2

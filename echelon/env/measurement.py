@@ -1,7 +1,7 @@
 """Result of `echelon doctor --measure`: whether numba loops on a device give bit-identical battles, and how fast the
 loops are.
 
-The result is stored in the cache of compiled loops. It decides which form `backend="auto"` selects on a GPU.
+The result is stored in the cache of compiled loops. The result decides which form `backend="auto"` selects on a GPU.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def reset_into_buffers(
     Args:
         which: the battles that restart, `[B]` bool.
         state, leaves: result of the last decision.
-        remembered: next memories of the policies. Other memories have not changed since the last reset.
+        remembered: next memories of the policies. Memories that are not listed have not changed since the last reset.
         buffers: receives the values, in place.
         sim_model, map_slots, initial_observations: as in `reset_battles`.
     """
@@ -292,8 +292,8 @@ def open_on_map(
     initial_observations: Mapping[str, Tensor],
     terrain: Terrain | None = None,
 ) -> State:
-    """Return the state of new battles. Each battle's `seed [B]` is first moved into the config's split, and then draws
-    its map.
+    """Return the state of new battles. Each battle's `seed [B]` is first moved into the seed range of the config's
+    split, and then determines the map.
 
     The argument `terrain` is that of `initial_state`.
     """
@@ -306,7 +306,7 @@ def open_on_map(
 
 
 def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """Return `yes` for the battles `which [B]` bool, `no` for the others; both `[B, ...]`."""
+    """Return `yes [B, ...]` for the battles `which [B]` bool, and `no [B, ...]` for all other battles."""
     return torch.where(which.view(-1, *[1] * (yes.dim() - 1)), yes, no)
 
 

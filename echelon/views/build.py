@@ -108,7 +108,8 @@ def versus(
     dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """Create a view in which the user commands one team, and an opponent policy inside the environment the other team.
+    """Create a view in which the user commands one team, and an opponent policy inside the environment commands the
+    other team.
 
     The A mechs of the user's team form one group `agents`, or the given `groups`. A group of k mechs has
     `(group, "action") [B, k, 18 + comm_dim]`, `(group, "observation") [B, k, F]`, `(group, "reward") [B, k, 1]`,

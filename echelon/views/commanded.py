@@ -102,8 +102,8 @@ class InsideTeams(TeamRunner):
     """The policies that run inside a view, each for one team of each battle.
 
     Args:
-        policies: the policies, keyed by role, such as `opponent`; error messages contain the role. None for a role
-            without a policy.
+        policies: the policies, keyed by role, such as `opponent`, or None for a role without a policy; error messages
+            contain the role.
         mechs: number of mechs A in the team of each policy.
         of_team: for each policy, a function that selects its team's values from the values of blue and red.
     """

@@ -50,7 +50,7 @@ class CommandersView(EnvInfo, PartialEnv):
         side: the commanded team, as in `versus` or as a `OneTeam`.
         subordinates: policy of the commanded team's mechs.
         opponent: policy of the other team.
-        is_flat: True for one vector per pack, False for the streams by name.
+        is_flat: whether an observation is one vector per pack; if False, it consists of the streams by name.
     """
 
     def __init__(

@@ -29,7 +29,8 @@ _COUNTED_AS: dict[str, str | None] = {}
 
 
 def register_view(name: str, maker: ViewMaker | str, num_envs: str | None = "num_envs") -> None:
-    """Register the maker of environments for `make(..., view=name)`; a later registration replaces an earlier one.
+    """Register a function, the maker, that creates environments for `make(..., view=name)`; a later registration
+    replaces an earlier one.
 
     Args:
         name: an identifier.

@@ -166,7 +166,8 @@ class View(EnvInfo, PartialEnv):
 
     @property
     def is_discrete(self) -> bool:
-        """Whether actions are indices. Raises `ConfigError` if the groups differ; see `forms`."""
+        """Whether actions are indices of options instead of vectors. Raises `ConfigError` if the groups differ; see
+        `forms`."""
         return common_form(self.forms, "is_discrete", "action")
 
     @property

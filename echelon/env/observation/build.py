@@ -22,7 +22,7 @@ NAMES = names_of(OF_MECHS)
 def observe(
     state: State, orders: Orders, sim_model: SimModel, out: Observation | None = None
 ) -> tuple[State, Observation]:
-    """Compute the observation of every mech. Return it with the state, whose contact slots are updated.
+    """Compute the observation of every mech; return the state with updated contact slots, and the observation.
 
     Args:
         state: state of B battles.

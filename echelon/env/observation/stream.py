@@ -1,4 +1,5 @@
-"""Definition of an observation stream: its columns, its shape, and the dense function that fills it."""
+"""Definition of an observation stream: its columns, its shape, and the function that computes it with torch
+operations."""
 
 from __future__ import annotations
 

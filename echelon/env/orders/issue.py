@@ -27,8 +27,8 @@ def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_mo
         state: state of B battles.
         action: actions of the mechs, `[B, N, D]`, nominally in [-1, 1]; not modified.
         commands: actions of both teams' commanders, `[B, P, 13 + E]`, one commander per pack, blue's packs first; None
-            without commanders. The columns are those of `echelon.rules.orders`; the last E columns choose an enemy,
-            where E is the size of the larger team.
+            without commanders. The columns of `commands` are those of `echelon.rules.orders`; the last E columns choose
+            an enemy, where E is the size of the larger team.
         sim_model: rules, roster and maps.
 
     Returns:
@@ -169,8 +169,8 @@ def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) ->
 
 
 def mask_triggers(state: State, action: Tensor, sim_model: SimModel) -> Tensor:
-    """Return the action `[B, N, D]` with triggers released for mechs whose order is to hold fire, or to return fire
-    while they are not under fire."""
+    """Return the action `[B, N, D]` with triggers released for mechs whose order is to hold fire, and for mechs that
+    may only return fire and are not under fire."""
     if not sim_model.config.command.steers:
         return action
     discipline = state.orders_heard[..., OrderField.DISCIPLINE]

@@ -155,8 +155,8 @@ class Task:
 
 
 def held_out(config: EnvConfig, offset: int = EVAL_SEED) -> EnvConfig:
-    """Return the config of the same battles on maps that training does not use. Split `train` becomes split
-    `validation`.
+    """Return the config of the same battles on maps that training does not use. A config of the split `train` gets the
+    split `validation`.
 
     Args:
         config: battles of training.
