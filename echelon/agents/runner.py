@@ -2,13 +2,13 @@ r"""Runs policies for the teams of a pool and stores their memory.
 
 A pool has R teams of A mechs; smaller teams are padded. In a match of B battles, row b is the blue team of battle b and
 row b + B is its red team. In a view (`echelon.views`), the pool contains one team of each battle. A `TeamSeat` is a
-team of the pool, or some of its mechs; the policy of a seat decides as if it commanded the whole team:
+team of the pool, or some of its mechs; the policy of a seat decides as if it commanded the whole team.
+
+Memory is zero at the start of a battle. Memory is stored in a `TeamRunner` (views, matches), as one TensorDict, or in
+the TensorDict of an environment (`echelon.agents.env_teams`). Data flow of one decision, for G teams of the pool:
 
     pool of teams --team_input--> policy --check_action--> actions [G, A, D]
     memory [G, A]  --------------^      \--------------> next memory [G, A]
-
-Memory is zero at the start of a battle. Memory is stored in a `TeamRunner` (views, matches), as one TensorDict, or in
-the TensorDict of an environment (`echelon.agents.env_teams`).
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Helm(nn.Module):
         self.register_buffer("depths", float_table(COVER_DEPTH_VOX), persistent=False)
 
     def forward(self, view: View, target: Target) -> Tensor:
-        """Return the directions of `[B, A]` mechs, scaled by the tier's pace."""
+        """Return the walk directions of `[B, A]` mechs, scaled by the tier's pace."""
         return self.tier.pace * self.choose(view, target)
 
     def choose(self, view: View, target: Target) -> Tensor:

@@ -136,7 +136,7 @@ def versus(
     Raises:
         ConfigError: if a setting is out of range, a mech is not in exactly one group, the opponent is a network in
             training mode, or `side` is `both` and the teams differ in size.
-        FileError: if the opponent is a path without a checkpoint for such battles.
+        FileError: if the opponent is a path that contains no checkpoint for battles of `config`.
     """
     env = env_of(versus, config, num_envs, device, seed, settings)
     commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
@@ -182,7 +182,7 @@ def partners(
 
     Raises:
         ConfigError: in the cases of `versus`, or if `mine` leaves no mech to the user or to the partner.
-        FileError: if the partner or the opponent is a path without a checkpoint for such battles.
+        FileError: if the partner or the opponent is a path that contains no checkpoint for battles of `config`.
     """
     env = env_of(partners, config, num_envs, device, seed, settings)
     team = OneTeam.of(side, env.group_map, env.num_envs, env.device)

@@ -274,7 +274,7 @@ def commanders(
     Raises:
         ConfigError: if orders are disabled, a setting is out of range, a policy is a network in training mode, or
             `side` is `both` and the teams differ in size.
-        FileError: if a path contains no checkpoint for such battles.
+        FileError: if a path contains no checkpoint for battles of `config`.
     """
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
     env = env_of(commanders, config, num_envs, device, seed, settings)

@@ -39,7 +39,7 @@ def register_view(name: str, maker: ViewMaker | str, num_envs: str | None = "num
         num_envs: name of the maker's argument for the number of battles; None for a maker of single battles.
 
     Raises:
-        ConfigError: if the name is no identifier, or the maker has another form.
+        ConfigError: if the name is no identifier, or the maker is neither a function nor `package.module:function`.
     """
     require(isinstance(name, str) and name.isidentifier(), "a view's name", "an identifier", name)
     is_maker = callable(maker) or (isinstance(maker, str) and OBJECT_NAME.fullmatch(maker) is not None)

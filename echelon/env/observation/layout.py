@@ -121,7 +121,7 @@ def describe(comm_dim: int) -> dict[str, list[list[object]]]:
 
 
 def layout_hash(comm_dim: int) -> str:
-    """Return the sha256 of `describe`."""
+    """Return the sha256 of the layout that `describe` returns."""
     return hashlib.sha256(json.dumps(describe(comm_dim), sort_keys=True).encode()).hexdigest()
 
 

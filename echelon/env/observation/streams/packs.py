@@ -1,4 +1,4 @@
-"""A commander's observation of a pack of its team."""
+"""A commander's observation of a pack (a squad of mechs) of its team."""
 
 from __future__ import annotations
 
