@@ -1,4 +1,4 @@
-"""Commanders compiled as graphs."""
+"""Compile the decisions of commanders with `torch.compile`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from echelon.runtime.compile import fused
 def compiled_commander(commander: TeamPolicy, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
     """Return a callable that decides like the commander and is compiled at its first call.
 
-    Only the network of a `Stackable` policy is compiled. A user's own class is returned unchanged, because its code may
-    not fit into a graph.
+    Only the network of a `Stackable` policy is compiled. A commander of a user's own class is returned unchanged,
+    because `torch.compile` may not support its code.
     """
     if type(commander) is Heuristic:
         return compiled_heuristic(commander, device)
@@ -29,7 +29,7 @@ def compiled_commander(commander: TeamPolicy, device: torch.device) -> Callable[
 
 
 def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Compile a scripted commander into one graph, which reads its `weapon_use [B, A, 1]` at each call."""
+    """Compile a scripted commander into one graph, which reads the commander's `weapon_use [B, A, 1]` at each call."""
 
     def decide(weapon_use: Tensor, *read: Tensor) -> tuple[Tensor, ...]:
         commander.weapon_use = weapon_use

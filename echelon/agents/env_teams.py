@@ -1,7 +1,8 @@
 """Teams in the TensorDict of an environment: the assignment of teams to policies, and their memory.
 
-A policy commands slices of the battles. Its memory is stored under `(group, "memory", name)`: a reset of the
-environment clears it, and checkpoints and captured CUDA graphs contain it.
+Each policy commands one team in a slice (range) of the battles, or several such teams. The memory of a policy is stored
+under `(group, "memory", name)`: a reset of the environment clears it, and checkpoints and captured CUDA graphs contain
+it. Data flow of one decision, for G teams of A mechs:
 
     (group, ...) [B, A_g] --view--> team [G, A] --policy--> action, next memory --decide--> (group, ...) [B, A_g]
 """
@@ -63,7 +64,8 @@ def for_each_mech(tensordict: TensorDictBase, mechs: int) -> Tensor:
 
 
 def team_view(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBase:
-    """Return the input of a team policy, batch `[B, A]`: `observation`, `mask`, `telemetry` and its own `memory`."""
+    """Return the input of a team policy, batch `[B, A]`, with `observation`, `mask`, `telemetry` and the policy's
+    own `memory`."""
     team = tensordict.get(group).select("observation", "mask").copy()
     team.set(TELEMETRY, for_each_mech(tensordict, team.shape[1]))
     return team.set("memory", memory_of(tensordict, group, name))
@@ -81,14 +83,14 @@ class TeamsDecision(NamedTuple):
 
 
 class EnvTeams:
-    """Policies and their teams, as one policy of an environment.
+    """A policy for the whole environment, made of several team policies and the teams that each commands.
 
-    The first policy is called once: if its teams differ in size, they are padded to A mechs, the size of the larger.
-    Any other policy whose teams differ in size is called for each of them separately, without padding.
+    The first policy is called once: if its teams differ in size, they are padded to A mechs, the size of the larger
+    team. Any other policy whose teams differ in size is called once for each team, without padding.
 
     Args:
-        policies: by the names of their entries in the environment's memory.
-        teams: the G teams of each policy, by name; every team of every battle belongs to one policy.
+        policies: the policies, keyed by the names of their entries in the environment's memory.
+        teams: the G teams of each policy, keyed by the policy's name; every team of every battle belongs to one policy.
     """
 
     def __init__(self, policies: Mapping[str, TeamPolicy], teams: Mapping[str, Sequence[TeamSlice]]) -> None:
@@ -121,7 +123,7 @@ class EnvTeams:
 
         Args:
             dtype: dtype of streams and telemetry; by default unchanged.
-            concat: `concat_pieces`, or an equivalent such as a compiled graph.
+            concat: function that concatenates the teams' tensors, such as `concat_pieces` or a compiled graph of it.
         """
         pieces = self.pieces(shown, name, teams)
         own_dtypes = [tensors[0].dtype for tensors in pieces.values()]
@@ -131,7 +133,8 @@ class EnvTeams:
 
     @staticmethod
     def team_of(leaves: Leaves) -> TensorDict:
-        """Build the view `[G, A]` from its entries, in which telemetry is `[G, 16, 16]`."""
+        """Build a policy's input, batch `[G, A]`, from its entries, of which telemetry is given per team,
+        `[G, 16, 16]`."""
         telemetry, mask = leaves[TELEMETRY,], leaves["mask",]
         shared = telemetry[:, None].expand(*mask.shape, -1, -1)
         team = nested(leaves | {(TELEMETRY,): shared}, mask.shape, mask.device)
@@ -142,7 +145,8 @@ class EnvTeams:
     def pieces(
         self, shown: Shown, name: str, teams: Sequence[TeamSlice] | None = None
     ) -> dict[tuple[str, ...], list[Tensor]]:
-        """Return the pieces that `view` concatenates: by key, one tensor per team, with padded mechs."""
+        """Return, keyed as in a policy's input, the tensors that `view` concatenates: one per team, padded to equal
+        team size."""
         leaves, teams = leaves_from(shown), teams or self.teams[name]
         mechs, own = max(leaves[group, "mask"].shape[1] for group, _ in teams), teams[0].group
         paths = {key[1:]: key[1:] for key in leaves if key[0] == own and key[1] in ("observation", "mask")}
@@ -154,7 +158,7 @@ class EnvTeams:
         return pieces | {(TELEMETRY,): [leaves[TELEMETRY,][battles] for _, battles in teams]}
 
     def views(self, shown: Shown, name: str) -> list[TensorDictBase]:
-        """Return the inputs of a policy's calls, in order: one view, or one for each of its teams."""
+        """Return the inputs of a policy's calls in one decision: one for all teams, or one for each team."""
         teams = self.teams[name]
         is_one = name == self.first or len(self.team_sizes(shown, name)) == 1
         return [self.view(shown, name, slices) for slices in ([teams] if is_one else [[team] for team in teams])]
@@ -168,8 +172,8 @@ class EnvTeams:
         """Write action and next memory of every team; return the output of the first policy, batch `[G, A]`.
 
         Args:
-            remembered: list that receives next memories instead of `tensordict`: a piece for each team of a policy.
-            view: an existing `view` of the first policy.
+            remembered: list to which the next memory of each team is appended, instead of writing it to `tensordict`.
+            view: the first policy's input, if already built by `view`.
         """
         decision = self.decided(tensordict, view)
         for key, action in decision.actions.items():
@@ -181,7 +185,7 @@ class EnvTeams:
         return decision.first
 
     def decided(self, shown: Shown, view: TensorDictBase | None = None) -> TeamsDecision:
-        """Return actions and next memories of every team; `view` as in `decide`."""
+        """Return actions and next memories of every team; the argument `view` is that of `decide`."""
         outputs = self._outputs(shown, view)
         actions: Leaves = {}
         memories: list[NextMemory] = []
@@ -197,7 +201,8 @@ class EnvTeams:
         return TeamsDecision(outputs[self.first][0], actions, memories)
 
     def _outputs(self, shown: Shown, view: TensorDictBase | None) -> dict[str, list[TensorDictBase]]:
-        """Run every policy on its views, by name. Policies that threads can share run in parallel to the first."""
+        """Run every policy on its inputs and return the outputs, keyed by policy name. Policies without state or
+        randomness run in other threads, in parallel to the first policy."""
 
         def called(name: str) -> list[TensorDictBase]:
             views = [view] if view is not None and name == self.first else self.views(shown, name)
@@ -213,7 +218,8 @@ class EnvTeams:
         return {name: mine[name] if name in mine else waiting[name].result() for name in self.policies}
 
     def _of_team(self, name: str, outputs: Sequence[TensorDictBase], index: int) -> tuple[TensorDictBase, slice]:
-        """Return the policy output that contains the `TeamSlice` of this index, and its rows there."""
+        """Return the policy output that contains the policy's team number `index`, and the rows of that team in the
+        output."""
         if len(outputs) > 1:
             return outputs[index], slice(None)
         start = sum(size(battles) for _, battles in self.teams[name][:index])
@@ -224,13 +230,14 @@ class EnvTeams:
         return {int(shown.get((group, "mask")).shape[1]) for group, _ in self.teams[name]}
 
     def graph_key(self) -> Hashable | None:
-        """Return a key of everything decisions depend on except tensors updated in place; None if unknown."""
+        """Return a hashable value of the settings that decisions depend on, without tensors updated in place; None
+        if unknown."""
         keys = [graph_key_of(policy) for policy in self.policies.values()]
         return None if None in keys else tuple(keys)
 
 
 def write_memory(tensordict: TensorDictBase, pieces: Sequence[NextMemory]) -> None:
-    """Write next memories for the battles of their policies; other battles keep theirs."""
+    """Write each policy's next memory into the battles that it plays; other battles keep their memory."""
     merged: dict[tuple[str, ...], Tensor] = {}
     for key, start, value in pieces:
         if key not in merged:

@@ -1,4 +1,4 @@
-"""Triggers and vents of scripted commanders: which guns fire at a target, within the heat budget."""
+"""Gunnery of scripted commanders: which guns fire at a target within the heat budget, and when a mech vents (cools)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ BETTER = 1.5
 
 
 class Loadout:
-    """The weapons of a class in the catalog.
+    """The weapons of a chassis class (scout, light, medium or heavy) in the catalog.
 
-    Observations contain classes, not hulls, so the first hull of the class in the rosters represents all of them.
+    An observation contains a mech's class but not its hull (chassis model), so the first hull of the class in the
+    rosters represents every hull of that class.
     """
 
     def __init__(self, kind: Hull, config: EnvConfig) -> None:
@@ -44,11 +45,11 @@ class Loadout:
 
     @property
     def reach_vox(self) -> float:
-        """Range in voxels of the farthest weapon that needs no lock."""
+        """Longest range, in voxels, among the guns that need no lock."""
         return max((gun.range_vox for gun in self.guns.values() if "lock" not in gun.needs), default=0.0)
 
     def has_better(self, trigger: Trigger) -> bool:
-        """Return whether another gun makes much more damage per heat."""
+        """Return whether another gun deals more than `BETTER` times the damage per heat of the gun on this trigger."""
         current = worth(self.guns[trigger])
         return current > 0 and any(worth(gun) > BETTER * current for gun in self.guns.values())
 
@@ -91,7 +92,7 @@ NEAR_MISS = 1.2
 
 @dataclass(frozen=True)
 class Fire:
-    """Trigger and vent decisions. G is the number of triggers with a gun in any class."""
+    """Trigger and vent decisions. G is the number of triggers on which at least one class has a gun."""
 
     guns: Tensor
     """[B, A, G] bool: triggers pulled."""
@@ -101,7 +102,8 @@ class Fire:
 
 @dataclass(frozen=True)
 class Battery:
-    """The guns of each mech, `[B, A, G]`; the range is 0 if the trigger has no gun."""
+    """Properties of the guns on each mech's G triggers, `[B, A, G]` per field; the range is 0 for a trigger without
+    a gun."""
 
     range_vox: Tensor
     arc_cos: Tensor
@@ -120,7 +122,7 @@ class Battery:
 
     @property
     def straight(self) -> Tensor:
-        """bool: an unguided projectile, which flies straight ahead even without a target."""
+        """Whether the gun fires an unguided projectile, which flies straight ahead even without a target, bool."""
         return (self.speed > 0) & ~self.homes
 
 
@@ -171,7 +173,8 @@ class Gunner(nn.Module):
         return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, on_cooldown)
 
     def reaches(self, view: View, target: Target, battery: Battery) -> Tensor:
-        """Return `[B, A, G]` bool: the target is in range; guided guns are limited to their sight lock."""
+        """Return whether the target is in range of each gun, `[B, A, G]` bool; guided weapons reach only as far as a
+        lock by sight, unless a packmate paints the target."""
         sight_lock = battery.range_vox.clamp_max(self.sight_lock_vox)
         range_vox = torch.where(battery.homes, sight_lock, battery.range_vox)
         in_reach = target.exists[..., None] & (target.distance[..., None] <= range_vox)
@@ -184,7 +187,8 @@ class Gunner(nn.Module):
         return in_reach
 
     def will_hit(self, view: View, target: Target, battery: Battery) -> Tensor:
-        """Return `[B, A, G]` bool: the shot will hit its target; for aimed weapons any hostile counts."""
+        """Return whether each gun's shot will hit, `[B, A, G]` bool: an unguided projectile must hit the target; a
+        beam or a guided weapon may hit any hostile."""
         contacts = view.contacts
         ground_distance = length(contacts.offset[..., :2])
         distance = contacts.distance[..., None, :]
@@ -203,7 +207,7 @@ class Gunner(nn.Module):
         return torch.where(battery.straight, shootable & self.arrives(target, battery), meets_hostile)
 
     def arrives(self, target: Target, battery: Battery) -> Tensor:
-        """Return `[B, A, G]` bool: the target moves too little during the shot's flight to dodge it."""
+        """Return whether the target moves too little during each shot's flight to dodge the shot, `[B, A, G]` bool."""
         offset, velocity = target.offset[..., :2], target.velocity
         sideways = offset[..., 0] * velocity[..., 1] - offset[..., 1] * velocity[..., 0]
         across = sideways.abs() / length(offset).clamp_min(TINY)  # vox/s
@@ -211,7 +215,7 @@ class Gunner(nn.Module):
         return across[..., None] * flight_s <= NEAR_MISS * by_hull(target.hull, self.radius)[..., None]
 
     def hold(self, view: View, wanted: Tensor) -> Fire:
-        """Pull every trigger that is `wanted [B, A, G]`."""
+        """Pull all `wanted [B, A, G]` triggers, or none while the mech is hot, if the tier has `minds_heat`."""
         vents = (view.heat > VENT_HEAT) & ~wanted.any(-1) & self.tier.vents
         if self.tier.minds_heat:
             wanted = wanted & (view.heat < HOLD_FIRE_HEAT)[..., None]
@@ -219,9 +223,9 @@ class Gunner(nn.Module):
 
 
 def cycle(view: View, battery: Battery, wanted: Tensor) -> Fire:
-    """Assign heat to the best of the `wanted [B, A, G]` guns first, and vent when no gun fires.
+    """Fire the `wanted [B, A, G]` guns, most damage per heat first, up to their heat limits; vent if no gun fires.
 
-    A warm mech releases the triggers of reloading guns and vents, which triples the cooling.
+    While its guns reload, a warm mech releases their triggers so that it can vent, which triples its cooling.
     """
     warm = view.heat[..., None] > battery.cycle_heat
     can_fire = wanted & ~(battery.waits & warm)
@@ -236,7 +240,7 @@ def cycle(view: View, battery: Battery, wanted: Tensor) -> Fire:
 
 
 def gun_facts(loadout: Loadout, trigger: Trigger, decision_s: float) -> list[float]:
-    """Return the constant fields of a `Battery`, in their order."""
+    """Return one gun's values for the fields of a `Battery`, in order and without `waits`, which changes over time."""
     spec = loadout.guns.get(trigger)
     if spec is None:
         return [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]

@@ -1,4 +1,4 @@
-"""The scripted commanders: five tiers that walk to the zone, hold it and fight for it, from observations alone."""
+"""The scripted commanders: five skill tiers that read only observations, walk to the zone, hold it and fight for it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ MEMORY = {"stuck_s": 1, "target_at": 2, "jammed_s": 1, "shots_due": 1}
 
 
 class Heuristic(TensorDictModuleBase):
-    """The scripted commander of a team: deterministic and batched, with timers in seconds.
+    """The scripted commander of a team. The commander's decisions are deterministic, and it decides for all battles of
+    a batch at once.
 
     Args:
         config: config of the battle; provides the map's size and the decision interval.
@@ -76,19 +77,19 @@ class Heuristic(TensorDictModuleBase):
     def memory_spec(self) -> Composite:
         """Return the spec of a mech's memory.
 
-        It contains seconds without progress, the last target's position, seconds until jamming counts as over, and
-        saved shots.
+        The memory contains the seconds without progress, the last target's position, the seconds until jamming counts
+        as over, and the sum of `weapon_use` that is not yet spent on shots.
         """
         return Composite(
             {name: Unbounded((width,), device="cpu", dtype=torch.float32) for name, width in MEMORY.items()}
         )
 
     def graph_key(self) -> Hashable:
-        """Return the handicap if it is a number. A tensor is read in place, so it needs no key."""
+        """Return the handicap `weapon_use` if it is a number, or None if it is a tensor."""
         return None if isinstance(self.weapon_use, Tensor) else self.weapon_use
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[..., A]` mechs, with any batch dimensions before A."""
+        """Decide the actions of `[..., A]` mechs, with any batch dimensions before A."""
         memory = {name: team.get(("memory", name)) for name in MEMORY}
         view = look(team, self.size, self.longest_vox)
         calls = self.radio.decode_messages(team.get(("observation", "comms")))
@@ -134,7 +135,8 @@ class Heuristic(TensorDictModuleBase):
         return torch.where(counted > STUCK_AFTER_S + SIDESTEP_S, 0.0, counted)
 
     def walk(self, view: View, target: Target, direction: Tensor, jets: Tensor) -> Tensor:
-        """Return actions `[B, A, D]` that walk along `direction [B, A, 2]`, face the target and prefer it."""
+        """Return actions `[B, A, D]` that walk along `direction [B, A, 2]`, face the target and prefer its contact
+        slot."""
         faces_target = target.exists & self.tier.faces_target
         face = torch.where(faces_target[..., None], target.offset[..., :2], view.path)
         ahead, left = unit(face).unbind(-1)
@@ -150,7 +152,7 @@ class Heuristic(TensorDictModuleBase):
         return action
 
     def pull(self, action: Tensor, fire: Fire, smokes: Tensor, may_fire: Tensor) -> None:
-        """Write the triggers and the vent into `action [B, A, D]`."""
+        """Write the triggers and the vent command into `action [B, A, D]`."""
         presses = [*zip(self.gunner.triggers, fire.guns.unbind(-1), strict=True)]
         presses += zip(self.spotter.triggers, smokes.unbind(-1), strict=True)
         for trigger, column in TRIGGER_COLUMNS.items():
@@ -160,7 +162,7 @@ class Heuristic(TensorDictModuleBase):
         action[..., Act.VENT] = sign(fire.vents)
 
     def signal(self, action: Tensor, view: View, target: Target, target_at: Tensor, jammed_s: Tensor) -> None:
-        """Write the emitters and the message into `action [B, A, D]`."""
+        """Write the jamming command and the message to the pack into `action [B, A, D]`."""
         if self.tier.jams:
             emits = teamwork.emit(view.contacts, jammed_s, self.tier.screens)
             action[..., Act.SECONDARY] = torch.where(view.of_hull(self.emits) > 0, emits, action[..., Act.SECONDARY])
@@ -169,14 +171,15 @@ class Heuristic(TensorDictModuleBase):
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether a commander's full name is that of a heuristic."""
+    """Return whether a commander's full name is that of a scripted commander, `heuristic:TIER`."""
     return name.partition(":")[0] == "heuristic"
 
 
 def full_name(name: str) -> str:
     """Return the full name of a scripted commander; other names are returned unchanged.
 
-    `TIER` becomes `heuristic:TIER`, and `heuristic` the normal tier. A suffix `@RULES` of the current rules is removed.
+    `TIER` becomes `heuristic:TIER`, and `heuristic` becomes `heuristic:normal`. A suffix `@VERSION` is removed if it
+    names the current rules version.
     """
     kind, colon, tier = name.partition(":")
     if is_scripted(name):
@@ -195,6 +198,6 @@ def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
 
 
 def style_factory(name: str) -> Callable[[EnvConfig], Heuristic]:
-    """Return a factory of the scripted commander of a style in `STYLES`."""
+    """Return a function that builds the scripted commander of the style `name` in `STYLES` from a battle's config."""
     require(name in STYLES, "a style", f"one of {', '.join(STYLES)}", name)
     return lambda config: Heuristic(config, STYLES[name])

@@ -1,6 +1,7 @@
-"""The commander that plays a scripted line. It uses observations only, has no memory, and copies nothing to the host.
+"""A commander that plays a line: a list of scripted steps, each with conditions, for every mech of a set piece. The
+commander uses observations only, has no memory, and copies nothing to the host.
 
-It evaluates all steps of all mechs at once and carries out the first step whose conditions are true.
+The commander evaluates all steps of all mechs at once; each mech executes its first step whose conditions are true.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ FACTS: dict[str, Fact] = {
 
 
 class LineCommander(TensorDictModuleBase):
-    """A team policy that plays lines: mech i follows the steps of `lines[i]`; mechs without steps stand still.
+    """A team policy that plays scripted lines: mech i follows the steps of `lines[i]`; mechs without steps stand still.
 
     Args:
         lines: the steps of each mech.
@@ -105,12 +106,12 @@ class LineCommander(TensorDictModuleBase):
         return type(self).__name__
 
     def facts(self, name: str, mechs: int) -> Tensor:
-        """Return a table `[mechs, ...]` by mech, padded with zeros for mechs without steps."""
+        """Return the table `name` with one row per mech, `[mechs, ...]`; rows of mechs without steps are 0."""
         table: Tensor = getattr(self, name)[:mechs]
         return pad(table, (*[0, 0] * (table.dim() - 1), 0, mechs - table.shape[0]))
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[..., A]` mechs, with any batch dimensions before A."""
+        """Decide the actions of `[..., A]` mechs, with any batch dimensions before A."""
         view = look(team, self.size, self.longest_vox)
         time_s = column(team.get(("observation", "ego")), layout.EGO, "time") * self.longest_s
         slots, has_target = self.choose(view)
@@ -124,14 +125,15 @@ class LineCommander(TensorDictModuleBase):
         return team
 
     def fact_of(self, name: str, which: Tensor) -> Tensor:
-        """Return a field `[..., A, ...]` of the step `which [..., A]` of each mech."""
+        """Return the field `name` of each mech's step, `[..., A, ...]`; `which [..., A]` holds the index of the
+        step."""
         table = self.facts(f"step_{name}", which.shape[-1])  # [A, S, ...]
         mechs = torch.arange(which.shape[-1], device=which.device)
         return table[mechs, which]
 
     def choose(self, view: View) -> tuple[Tensor, Tensor]:
-        """Return the contact slot of each step's nearest matching hostile, `[..., A, S]` int64, and whether one
-        exists."""
+        """Return the contact slot of the nearest hostile that matches each step, `[..., A, S]` int64, and whether
+        such a hostile exists."""
         contacts, mechs = view.contacts, view.heat.shape[-1]
         hostile, clear, painted = contacts.hostile, contacts.clear, contacts.painted
         candidates = torch.stack((hostile, hostile, hostile & clear, hostile & painted), -2)  # [..., A, 4, K]
@@ -144,7 +146,7 @@ class LineCommander(TensorDictModuleBase):
         return nearness.argmax(-1), matches.any(-1)
 
     def step_of(self, view: View, time_s: Tensor, slots: Tensor, has_target: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the first step whose conditions are true, `[..., A]`, and whether there is one."""
+        """Return the index `[..., A]` of the first step whose conditions are true, and whether such a step exists."""
         mechs = time_s.shape[-1]
 
         def fact(name: str) -> Tensor:
@@ -200,9 +202,10 @@ class LineCommander(TensorDictModuleBase):
         return unit(goal) * (length(goal) / stride).clamp_max(1.0)[..., None]
 
     def bearing(self, view: View, target: Target, known: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the bearing `[..., A]` of the faced point or target in radians to the left, and whether it is faced.
+        """Return the bearing `[..., A]` of the faced point or target in radians to the left, and whether the mech faces
+        it.
 
-        The bearing is 0 if there is neither.
+        Without a point and a target, the bearing is 0.
         """
         at_point = self.fact_of("turns", which) > 0
         point = to_body(self.fact_of("face", which) - view.position, view.heading)
@@ -219,16 +222,16 @@ def waits(hull: str, trigger: Trigger, config: EnvConfig) -> float:
 
 
 def fired(step: Step, hull: str, config: EnvConfig) -> list[float]:
-    """Return, by trigger, 1 if the step pulls it, else 0."""
+    """Return a number for each trigger: 1 if the step pulls the trigger, else 0."""
     pressed = {trigger for name, (trigger, _) in weapons_on(hull, config).items() if name in step.fire}
     return [float(trigger in pressed) for trigger in Trigger]
 
 
 def line_of(piece: Piece, config: EnvConfig) -> LineCommander:
-    """Build the commander that plays a piece's line in battles of `config`.
+    """Build the commander that plays the line of a set piece in battles of `config`.
 
     Raises:
-        ConfigError: if neither team of the battles has the hulls of the piece.
+        ConfigError: if neither team of the battles has the hulls of the set piece.
     """
     is_cast = piece.hulls in (config.blue, config.red)
     require(is_cast, f"line:{piece.name}", f"played by {', '.join(piece.hulls)}", (config.blue, config.red))
@@ -236,6 +239,6 @@ def line_of(piece: Piece, config: EnvConfig) -> LineCommander:
 
 
 def line_factory(name: str) -> Callable[[EnvConfig], LineCommander]:
-    """Return a factory of the commander that plays the line of the piece `name`."""
+    """Return a function that builds the commander for the line of the set piece `name` from a battle's config."""
     piece = find_piece(name)
     return lambda config: line_of(piece, config)

@@ -1,7 +1,7 @@
 """Names of commanders: a scripted tier, a checkpoint folder, a class in a user's module, or a registered prefix.
 
-Training, evaluations, matches and views resolve names that the user typed, never names read from a file. Higher rooms
-register their own resolvers: `learn` for trained policies and checkpoint paths, `league` for its entries.
+Training, evaluations, matches and views resolve names that the user typed, never names read from a file. Packages above
+`agents` register their own resolvers, such as `learn` for checkpoint paths and `league` for its entries.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class UnknownNameError(FileError):
 
 
 class SavedPolicy(Protocol):
-    """A trained policy in files, such as `echelon.learn.checkpoint.format.Checkpoint`."""
+    """A trained policy stored in files, such as `echelon.learn.checkpoint.format.Checkpoint`."""
 
     @property
     def path(self) -> Path:
@@ -79,11 +79,12 @@ class Commander:
 
     @property
     def gives_orders(self) -> bool:
-        """Whether it gives orders to packs, which matches and evaluations carry out, and views and trainings do not."""
+        """Whether the commander issues orders to packs. Only matches and evaluations execute such orders."""
         return False
 
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build the policy for battles of `env`, in evaluation mode. Logs if it was trained under earlier rules."""
+        """Build the policy for battles of `env`, in evaluation mode. Logs a message if the policy was trained under
+        an earlier rules version."""
         if self.factory is not None:
             return build_policy(self.name, self.factory, env, device)
         if self.checkpoint is not None:
@@ -107,9 +108,9 @@ def register_resolver(prefix: str, form: str, resolver: Resolver) -> None:
     """Register the resolver of names `prefix:...`; a later registration of a prefix replaces an earlier one.
 
     Args:
-        prefix: letters, digits and underscores; `echelon.league` registers `league`.
+        prefix: a word of letters, digits and underscores; `echelon.league` registers the prefix `league`.
         form: form of the names in error messages, such as `league:FOLDER/NAME`.
-        resolver: finds the commander of a name. It must not import anything that a file names.
+        resolver: finds the commander of a name. The resolver must not import a module whose name comes from a file.
 
     Raises:
         ConfigError: if the prefix contains other characters, or belongs to the scripted commanders.
@@ -151,7 +152,7 @@ def resolver_of(prefix: str) -> Resolver | None:
 
 
 def forms() -> str:
-    """List the accepted forms of a name, as part of a sentence."""
+    """Return the accepted forms of a name as text, for error messages."""
     for provided in PROVIDERS:
         load_provider(provided)
     order = [*PROVIDERS]
@@ -165,7 +166,7 @@ def resolve(name: str | os.PathLike[str]) -> Commander:
     """Resolve a name in one of the `forms`, or the path of a checkpoint or run folder.
 
     `package.module:Commander` imports the module, also from the current folder, and runs its code. Names therefore come
-    from the user's command line or program, never from a file. `hard` is the tier; `./hard` is a folder.
+    from the user's command line or program, never from a file. `hard` means the scripted tier; `./hard` means a folder.
     Raises:
         FileError: if the folder or module does not exist, or the folder does not contain a valid checkpoint.
         ConfigError: if the module has no such class or function, or the name is neither a string nor a path.

@@ -1,4 +1,5 @@
-"""Populations of commanders, by name and hash, for training, model selection and the final test."""
+"""Three populations of commanders, listed by name and hash: for training, for model selection and for the final
+test."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 r"""Runs policies for the teams of a pool and stores their memory.
 
 A pool has R teams of A mechs; smaller teams are padded. In a match of B battles, row b is the blue team of battle b and
-row b + B is its red team. In a view, the pool is one team of each battle. A `TeamSeat` is a team of the pool, or some
-of its mechs; the policy of a seat decides as if it commanded the whole team:
+row b + B is its red team. In a view (`echelon.views`), the pool contains one team of each battle. A `TeamSeat` is a
+team of the pool, or some of its mechs; the policy of a seat decides as if it commanded the whole team.
+
+Memory is zero at the start of a battle. Memory is stored in a `TeamRunner` (views, matches), as one TensorDict, or in
+the TensorDict of an environment (`echelon.agents.env_teams`). Data flow of one decision, for G teams of the pool:
 
     pool of teams --team_input--> policy --check_action--> actions [G, A, D]
     memory [G, A]  --------------^      \--------------> next memory [G, A]
-
-Memory is zero at the start of a battle. It is stored in a `TeamRunner` (views, matches), as one TensorDict, or in the
-TensorDict of an environment (`echelon.agents.env_teams`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SharedTeam:
     places: tuple[int, ...]
 
     def members(self, mechs: int) -> dict[str, tuple[int, ...]]:
-        """Return the mechs that each policy commands in a team of `mechs`, by policy name."""
+        """Return the mechs that each policy commands in a team of `mechs` mechs, keyed by policy name."""
         partners = tuple(mech for mech in range(mechs) if mech not in self.places)
         return {self.own: self.places, self.rest: partners}
 
@@ -67,7 +67,7 @@ class TeamSeat(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The mechs that a decider acts for, if it does not act for all mechs of its teams."""
+    """The mechs that a decider commands, if these are not all mechs of its teams."""
 
     rows: Tensor
     """`[K]` int64, rows of the batch."""
@@ -78,7 +78,7 @@ class Part(NamedTuple):
 
     @staticmethod
     def of(slots: Sequence[TeamSeat], count: int, device: torch.device) -> Part | None:
-        """Return the part of teams of `count` mechs that these seats command; None for all mechs."""
+        """Return the mechs that these seats command in teams of `count` mechs; None if they command all mechs."""
         if all(slot.mechs is None for slot in slots):
             return None
         all_mechs = tuple(range(count))
@@ -116,7 +116,7 @@ class TeamObservation(NamedTuple):
 
         Args:
             join: joins blue and red values, `[B, A_g, ...]` each, into rows of the pool, `[R, A, ...]`.
-            noise, action_mask: the tensors of blue and red.
+            noise, action_mask: two tensors each, for blue and for red.
         """
 
         def joined(*key: str) -> Tensor:
@@ -127,7 +127,7 @@ class TeamObservation(NamedTuple):
         return TeamObservation(streams, joined("mask"), telemetry, normals, masks)
 
     def of(self, rows: Tensor, mechs: int) -> TeamObservation:
-        """Select the teams in `rows [G]` int64 and cut the padding after `mechs`."""
+        """Select the teams in `rows [G]` int64, with only the first `mechs` mechs of each team; the rest is padding."""
         streams = {name: leaf[rows, :mechs] for name, leaf in self.streams.items()}
         normals, masks = (leaf if leaf is None else leaf[rows, :mechs] for leaf in (self.noise, self.action_mask))
         return TeamObservation(streams, self.mask[rows, :mechs], self.telemetry[rows], normals, masks)
@@ -166,8 +166,8 @@ def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -
     """Return standard normal samples `[B, N, D]` for the actions of all N mechs in one decision.
 
     Args:
-        seed: `[B]` int64, seeds of the battles.
-        decision: `[B]` or a number, index of the decision in the battle.
+        seed: seeds of the battles, `[B]` int64.
+        decision: index of the decision in its battle, a number or `[B]`.
     """
     return noise.normal(seed, decision, noise.Stream.ACTION, mechs * width).view(-1, mechs, width)
 
@@ -178,11 +178,11 @@ def team_input(
     """Build the input of a team policy, batch `[B, A]`.
 
     Args:
-        streams: `[B, A, ...]` each.
-        mask: `[B, A]` bool.
-        telemetry: `[B, 16, 16]`.
-        memory: batch `[B, A]`.
-        normals: `[B, A, D]` noise, or None for a policy that does not sample actions.
+        streams: observation streams by name, `[B, A, ...]` each.
+        mask: which mechs are alive, `[B, A]` bool.
+        telemetry: team telemetry, `[B, 16, 16]`.
+        memory: recurrent state of the policy, batch `[B, A]`.
+        normals: noise `[B, A, D]`, or None for a policy that does not sample actions.
     """
     batch, device = mask.shape, mask.device
     values = {
@@ -200,7 +200,8 @@ def first_memory(policy: TeamPolicy, teams: int, mechs: int, device: torch.devic
 
 
 class Decider(ABC):
-    """Decides for some seats of a pool and stores their memory."""
+    """Computes the actions for some teams of a pool, or for a part of their mechs, and stores the memory of the
+    policies."""
 
     mechs: int
     """Mechs per team, A."""
@@ -217,11 +218,12 @@ class Decider(ABC):
 
     @abstractmethod
     def decide(self, observation: TeamObservation) -> Tensor:
-        """Return actions `[G, A, D]` for the rows `rows`."""
+        """Return actions `[G, A, D]` for the teams in `rows`."""
 
     @abstractmethod
     def graph_key(self) -> Hashable | None:
-        """Return a key of everything decisions depend on except tensors updated in place; None if unknown."""
+        """Return a hashable value of the settings that decisions depend on, without tensors updated in place; None
+        if unknown."""
 
     def memories(self) -> TensorDictBase:
         """Copy the memory of the teams in `rows`, batch `[G, A]`."""
@@ -240,8 +242,9 @@ class SeatedPolicy(Decider):
     Args:
         seats: the seats that it commands; None for all teams of a pool of `teams` teams.
         mechs: mechs per team, A.
-        call: replaces the policy's call, such as a compiled graph of it; the policy itself by default.
-        teams: smallest number of teams in a call, because a graph has a fixed shape; row 0 of the pool is the padding.
+        call: function to call instead of the policy, such as a compiled graph of it; by default the policy itself.
+        teams: smallest number of teams in a call, because a compiled graph has a fixed shape; a call with fewer teams
+            is padded with copies of row 0 of the pool.
         who: the policy's name in messages, see `check_action`.
         width: width D of an action, for observations without noise.
     """
@@ -291,11 +294,12 @@ class SeatedPolicy(Decider):
 
 
 class TeamRunner:
-    """Runs the commanders at the seats of a pool: maps observations to actions and stores all their memory.
+    """Runs all commanders of a pool of teams: maps observations to actions and stores the memory of the commanders.
 
     Args:
         deciders: the deciders, by name.
-        decide_all: runs all deciders and returns actions in their order; runs one after the other by default.
+        decide_all: function that runs all deciders and returns their actions in order; by default it runs one decider
+            after the other.
         shape: leading batch dimensions that all memories share.
     """
 
@@ -322,7 +326,7 @@ class TeamRunner:
 
     @property
     def memory(self) -> TensorDict:
-        """Memory of all policies, by name."""
+        """Memory of all policies, keyed by decider name."""
         return TensorDict({name: decider.memory for name, decider in self.deciders.items()}, self.shape)
 
     @memory.setter
@@ -331,17 +335,19 @@ class TeamRunner:
             decider.memory = memory.get(name, decider.memory)
 
     def graph_key(self) -> Hashable | None:
-        """Return a key of everything decisions depend on except tensors updated in place; None if unknown."""
+        """Return a hashable value of the settings that decisions depend on, without tensors updated in place; None
+        if unknown."""
         keys = [decider.graph_key() for decider in self.deciders.values()]
         return None if None in keys else tuple(keys)
 
     @property
     def is_shared(self) -> bool:
-        """Whether a team is shared by two policies."""
+        """Whether two policies share a team."""
         return any(decider.part is not None for decider in self.deciders.values())
 
     def memories(self) -> dict[int, TensorDictBase]:
-        """Copy the memory of each team, batch `[A]`, by row. For a shared team, copy that of the first decider."""
+        """Return a copy of each team's memory, batch `[A]`, keyed by row of the pool. For a team shared by two
+        policies, return only the memory of the first policy."""
         memories: dict[int, TensorDictBase] = {}
         for decider in self.deciders.values():
             for row, memory in zip(decider.commanded, decider.memories().unbind(0), strict=True):
@@ -349,7 +355,7 @@ class TeamRunner:
         return memories
 
     def remember(self, memory_of: Callable[[int], TensorDictBase | None]) -> None:
-        """Set the memory of each team, batch `[A]`, by row; None keeps the current memory."""
+        """Set the memory of the team in each row to `memory_of(row)`, batch `[A]`; None keeps the current memory."""
         for decider in self.deciders.values():
             own = decider.memories().unbind(0)
             given = [memory_of(row) for row in decider.commanded]

@@ -28,7 +28,7 @@ class RunnerMaker:
     """Builds runners for batches of battles, and caches compiled code across them.
 
     Args:
-        compiled: whether to compile networks, and on a GPU scripted commanders.
+        compiled: whether to compile networks and, on a GPU, also scripted commanders.
     """
 
     def __init__(self, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
@@ -61,12 +61,13 @@ class RunnerMaker:
     def alone(
         self, name: str, policy: TeamPolicy, slots: Sequence[TeamSeat], sizes: Sequence[int]
     ) -> list[SeatedPolicy]:
-        """Build the deciders of a policy that is not stacked, one per team size, because it receives no padding.
+        """Build the deciders of a policy that is not stacked, one per team size, because such a policy receives teams
+        without padding.
 
         On a CPU the teams of a scripted commander are split into chunks for `decide_all`.
 
         Args:
-            sizes: mechs in the team of each row of the batch, `2B` numbers.
+            sizes: number of mechs of the team in each of the 2B rows of the pool.
         """
         by_size: dict[int, list[TeamSeat]] = defaultdict(list)
         for slot in slots:
@@ -116,7 +117,8 @@ class RunnerMaker:
         return self._forwards[architecture]
 
     def call_of(self, name: str, policy: TeamPolicy) -> Callable[[TensorDictBase], TensorDictBase]:
-        """Return the callable for a policy: on a GPU, a cached graph of a scripted commander."""
+        """Return the function that runs a policy: the policy itself or, for a scripted commander on a GPU, its
+        cached compiled graph."""
         if not self.compiled or self.device.type != "cuda" or type(policy) is not Heuristic:
             return policy
         if name not in self._scripted:
@@ -149,12 +151,13 @@ def decide_all(threads: int, deciders: Sequence[Decider], observation: TeamObser
 
 
 def is_shareable(policy: TeamPolicy) -> bool:
-    """Return whether threads can share the teams of a policy: a scripted commander has no internal state."""
+    """Return whether several threads can run a policy at once, which requires a scripted commander without internal
+    state."""
     return type(policy) is Heuristic and policy.graph_key() is not None
 
 
 def keeps_memory(decider: Decider) -> bool:
-    """Return whether a decider's whole state is in its memory."""
+    """Return whether the attribute `memory` of a decider holds its whole state."""
     return isinstance(decider, StackedPolicies) or (isinstance(decider, SeatedPolicy) and is_shareable(decider.policy))
 
 

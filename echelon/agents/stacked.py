@@ -1,8 +1,8 @@
-"""Networks of one architecture, decided together over their stacked weights.
+"""Run networks of one architecture in one batched forward pass over their stacked weights.
 
-Networks of one architecture share one forward pass over stacked weights, in blocks of `SLOTS` teams of one policy each.
-The slot of a team depends only on its own battle. A batched matrix product is bit-reproducible if shape and slot are
-the same, for any number of blocks, so a battle has the same result alone and among hundreds of others.
+The teams of each policy are arranged in blocks of `SLOTS` teams, and each block has one set of weights. The slot of a
+team depends only on its own battle. A batched matrix product is bit-reproducible if shape and slot are the same, for
+any number of blocks, so a battle has the same result alone and among hundreds of others.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ class Stackable(Protocol):
 
     @property
     def comm_dim(self) -> int:
-        """Numbers in a message, as in `EnvConfig.comm_dim`."""
+        """Count of numbers in a mech's message, as in `EnvConfig.comm_dim`."""
 
     @property
     def architecture(self) -> Hashable | None:
-        """A key that is equal for policies whose networks differ only in weights; None for one that runs alone."""
+        """A key that is equal for policies whose networks differ only in weights; None for a policy that runs alone."""
 
     def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
         """Decide for every mech of a team, batch `[B, A]`."""
 
     def frozen_network(self, device: torch.device) -> Any:
-        """Return a network of the same architecture, in evaluation mode and without gradients; the weights differ."""
+        """Return a network of the same architecture, in evaluation mode and without gradients. The network's weights
+        need not be those of this policy."""
 
     @staticmethod
     def actions(loc: Tensor, scale: Tensor, normals: Tensor) -> Tensor:
@@ -65,7 +66,8 @@ def is_stackable(policy: TeamPolicy) -> TypeGuard[Stackable]:
 
 
 def batched_forward(base: Any, weights: dict[str, Tensor], *inputs: object) -> Any:
-    """Run n networks of `base`'s architecture: one `torch.vmap`, or a loop if the memory does not support vmap.
+    """Run n networks of `base`'s architecture: in one `torch.vmap`, or in a loop if the network's memory module does
+    not support vmap.
 
     Args:
         weights: stacked parameters, `[n, ...]` each, named as in `base.state_dict()`.
@@ -99,7 +101,8 @@ class StackedForward:
     Args:
         compute: dtype of matrix products, the attribute `compute` of a network.
         compiled: whether to use `torch.compile`, as one graph of a fixed shape.
-        threads: CPU threads that share the networks of a `StackedPolicies`; None for torch's thread count.
+        threads: number of CPU threads among which the networks of a `StackedPolicies` are split; by default torch's
+            thread count.
     """
 
     def __init__(
@@ -125,22 +128,24 @@ class StackedForward:
     def by_slot(
         self, weights: dict[str, Tensor], blocks: int, slot: Tensor, inputs: tuple[Any, ...]
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Return `loc`, `scale` and next memory of R rows in K equal blocks, each row from one of S networks.
+        """Return `loc`, `scale` and next memory of R rows in K equal blocks. Each block has S networks, of which `slot`
+        selects one for each row.
 
         Args:
-            weights: `[KS, ...]` stacked, all networks of the first block, then of the second, and so on.
-            slot: `[R]` int64, the network of the block that decides each row.
+            weights: stacked weights, `[KS, ...]` each: all networks of the first block, then of the second block, and
+                so on.
+            slot: index of each row's network in its block, `[R]` int64.
             inputs: arguments of the network, `[R, ...]` each.
         """
         row, size = torch.arange(len(slot), device=slot.device), len(slot) // blocks
         block, offset, slots = row // size, row % size, len(next(iter(weights.values()))) // blocks
 
         def blocked(leaf: Tensor) -> Tensor:
-            """Repeat each block of rows for each network: `[R, ...]` to `[KS, R / K, ...]`."""
+            """Repeat each block of rows once per network, from shape `[R, ...]` to `[KS, R / K, ...]`."""
             return leaf.unflatten(0, (blocks, -1)).repeat_interleave(slots, 0)
 
         def chosen(leaf: Tensor) -> Tensor:
-            """Select each row's own network: `[KS, R / K, A, ...]` to `[R, A, ...]`."""
+            """Select the output of each row's own network, from shape `[KS, R / K, A, ...]` to `[R, A, ...]`."""
             return leaf.unflatten(0, (blocks, slots))[block, slot, offset]
 
         output = self.call(self.base, weights, *tree_map(blocked, inputs))
@@ -150,7 +155,7 @@ class StackedForward:
 def with_constants(network: nn.Module) -> dict[str, Tensor]:
     """Return the weights of a network and the constants that its modules compute from weights alone.
 
-    A module provides constants in a method `constants`, which returns them by buffer name.
+    A module provides constants in a method `constants`, which returns a dict keyed by buffer name.
     """
     weights = dict(network.state_dict())
     with torch.no_grad():
@@ -161,7 +166,7 @@ def with_constants(network: nn.Module) -> dict[str, Tensor]:
 
 
 class StackedPolicies(Decider):
-    """Policies of one architecture and the teams they command."""
+    """Computes the actions of policies of one architecture, for the teams that these policies command."""
 
     def __init__(
         self,
@@ -208,7 +213,7 @@ class StackedPolicies(Decider):
         """`[G]` int64, rows of the commanded teams."""
 
     def distribution(self, observation: TeamObservation) -> tuple[Tensor, Tensor]:
-        """Return loc and scale `[G, A, D]` of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
+        """Return loc and scale `[G, A, D]` of the Gaussian before tanh, for the teams in `rows`. Updates `memory`."""
         numbers, threads = range(len(self.chunks)), self.forward.threads
         run = workers(threads).map if threads > 1 and len(numbers) > 1 else map
         outputs = list(run(lambda number: self._forward_chunk(number, observation), numbers))
@@ -222,7 +227,8 @@ class StackedPolicies(Decider):
 
     @torch.inference_mode()
     def _forward_chunk(self, number: int, observation: TeamObservation) -> Any:
-        """Run the forward pass of a chunk, in its own thread on a CPU. Updates `memory`."""
+        """Run the forward pass of one chunk of blocks; on a CPU, each chunk runs in its own thread. Updates
+        `memory`."""
         base, index = self.forward.bases[number % len(self.forward.bases)], self.index[number]
         streams = tuple(observation.streams[name][index] for name in base.streams)
         rows = slice(self.chunks[number].start * SLOTS, self.chunks[number].stop * SLOTS)
@@ -233,11 +239,11 @@ class StackedPolicies(Decider):
         return output
 
     def graph_key(self) -> Hashable:
-        """Return an empty key: weights, memory and noise are updated in place."""
+        """Return an empty key, because decisions depend only on weights, memory and noise, all updated in place."""
         return ()
 
     def decide(self, observation: TeamObservation) -> Tensor:
-        """Return sampled actions `[G, A, D]` in (-1, 1) for the rows `rows`."""
+        """Return sampled actions `[G, A, D]` in (-1, 1) for the teams in `rows`."""
         assert observation.noise is not None
         loc, scale = self.distribution(observation)
         return self.forward.actions(loc, scale, observation.noise[self.rows])

@@ -61,7 +61,7 @@ class Helm(nn.Module):
         self.register_buffer("depths", float_table(COVER_DEPTH_VOX), persistent=False)
 
     def forward(self, view: View, target: Target) -> Tensor:
-        """Return the directions of `[B, A]` mechs, scaled by the tier's pace."""
+        """Return the walk directions of `[B, A]` mechs, scaled by the tier's pace."""
         return self.tier.pace * self.choose(view, target)
 
     def choose(self, view: View, target: Target) -> Tensor:
@@ -75,7 +75,8 @@ class Helm(nn.Module):
         return walk
 
     def hold_zone(self, view: View, target: Target) -> Tensor:
-        """Walk to the zone; inside it, keep the range to the target, or else move inwards."""
+        """Walk to the zone. Near the zone's edge, move inwards; further inside, keep the fighting range to the
+        target, if the tier does."""
         shallow = length(view.to_zone) > (ZONE_DEPTH * view.zone_radius).clamp_max(self.tier.core_vox)
         inside = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
         if self.tier.keeps_range:
@@ -83,7 +84,8 @@ class Helm(nn.Module):
         return torch.where(view.in_zone[..., None], inside, view.path)
 
     def seek_battle(self, view: View, target: Target) -> Tensor:
-        """Walk to the zone; near it, walk to where the target can be fought, pulled towards the zone."""
+        """Walk to the zone. Near the zone, move to a fighting position against the target, with a pull towards the
+        zone."""
         distance = length(view.to_zone)
         depth = exact.divide(distance - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
         pull = depth[..., None] * unit(view.to_zone)
@@ -95,7 +97,7 @@ class Helm(nn.Module):
         return torch.where(fights[..., None], fight, walk)
 
     def engage(self, view: View, target: Target) -> Tensor:
-        """Keep the range to a visible target; otherwise approach it."""
+        """Keep the fighting range to a visible target; approach a target that is not visible."""
         approach = unit(target.offset[..., :2]) * (target.distance > UNSEEN_VOX)[..., None]
         engage = torch.where(target.clear[..., None], self.close_in(view, target), approach)
         if self.tier.flanks:
@@ -106,7 +108,7 @@ class Helm(nn.Module):
         return engage
 
     def close_in(self, view: View, target: Target) -> Tensor:
-        """Approach a target beyond the fighting range and retreat from one within it."""
+        """Approach a target beyond the fighting range, and retreat from a nearer target."""
         beyond = target.distance - view.of_hull(self.range_vox)
         return unit(target.offset[..., :2]) * (beyond / EASE_VOX).clamp(-1, 1)[..., None]
 
@@ -129,7 +131,7 @@ def solid_at(local_map: Tensor, points: Tensor) -> Tensor:
 
 
 def flank(target: Target) -> Tensor:
-    """Charge a distant target; move behind a near one."""
+    """Charge a distant target; move behind a near target."""
     behind = target.offset[..., :2] - REAR_VOX * target.facing
     to_back = behind / length(behind).clamp_min(EASE_VOX)[..., None]
     charge = CHARGE * unit(target.offset[..., :2])
@@ -137,7 +139,7 @@ def flank(target: Target) -> Tensor:
 
 
 def circle(view: View, target: Target) -> Tensor:
-    """Move across the line to a visible target, keeping the current side, and turn back before leaving the zone."""
+    """Move sideways relative to a visible target, in the current direction, and turn back before leaving the zone."""
     direction = unit(target.offset[..., :2])
     across = torch.stack((-direction[..., 1], direction[..., 0]), -1)
     inwards = dot(across.unbind(-1), view.to_zone.unbind(-1)) / view.zone_radius.clamp_min(1.0)

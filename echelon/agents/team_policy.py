@@ -1,18 +1,19 @@
 """The protocol of a team policy, and its optional attributes.
 
-A team policy maps the TensorDict of one team. It reads `("observation", stream) [B, A, ...]`, `telemetry [B, A, 16,
-16]` (equal for all mechs of a battle) and its recurrent state `("memory", name) [B, A, ...]`. It writes `action [B, A,
-D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state for one mech; a function without state
-needs none.
+A team policy reads and writes the TensorDict of one team. The policy reads `("observation", stream) [B, A, ...]`,
+`telemetry [B, A, 16, 16]` (equal for all mechs of a battle) and its recurrent state `("memory", name) [B, A, ...]`. The
+policy writes `action [B, A, D]` and `("next", "memory", name)`. The policy's method `memory_spec()` returns the spec of
+one mech's recurrent state; a policy without state needs no such method.
 
-A policy may have a method `graph_key()`. It returns a hashable value of all settings that decisions depend on, without
-tensors that are modified in place. While the value stays equal, decisions are replayed as a CUDA graph. If the method
-is missing or returns None, they are not.
+A policy may have a method `graph_key()`. The graph key is a hashable value of all settings that decisions depend on,
+without tensors that are modified in place. While the graph key stays equal, decisions are replayed as a CUDA graph. If
+`graph_key` is missing or returns None, no CUDA graph is used.
 
 A policy with a true attribute `draws_actions` samples its actions with `noise [B, A, D]`, if present: standard normal
 numbers derived from the battle's seed, so a seed determines the battle. A policy with a true attribute
-`reads_action_mask` receives `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations; one with a
-true attribute `reads_factor_mask` receives `factor_mask [B, A, S]`, the masks of the options of all factors.
+`reads_action_mask` receives `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations. A policy with
+a true attribute `reads_factor_mask` receives `factor_mask [B, A, S]`, which marks the available options of a
+multi-discrete action.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from echelon.runtime.errors import ConfigError, require
 
 
 class TeamPolicy(Protocol):
-    """A policy that commands one team: any function or module of this form.
+    """A policy that commands one team: any function or module with this signature.
 
     A policy with recurrent state also has a method `memory_spec() -> Composite`, which describes the float state of one
     mech. The state is zero at the start of a battle.
@@ -91,7 +92,7 @@ def reads_action_mask(policy: TeamPolicy) -> bool:
 
 
 def reads_factor_mask(policy: TeamPolicy) -> bool:
-    """Return whether a policy reads the masks of the factors of multi-discrete actions."""
+    """Return whether a policy reads the mask of multi-discrete actions."""
     return bool(getattr(policy, "reads_factor_mask", False))
 
 
@@ -99,7 +100,8 @@ def add_masks(team: TensorDictBase, policy: TeamPolicy, masks: Tensor) -> None:
     """Add the masks that a policy reads to its input.
 
     Args:
-        masks: `[B, A, 64 + S]` bool: composite actions, then the options of all factors.
+        masks: which actions are available, `[B, A, 64 + S]` bool: the 64 composite actions, then the S options of all
+            factors of a multi-discrete action.
     """
     if reads_action_mask(policy):
         team.set("action_mask", masks[..., : len(ACTIONS)])
@@ -113,10 +115,10 @@ def is_pure(policy: TeamPolicy) -> bool:
 
 
 def entry(data: TensorDictBase, key: NestedKey, hint: str) -> Tensor:
-    """Return an entry of a policy's input.
+    """Return the entry `key` of a policy's input.
 
     Raises:
-        ConfigError: if it is missing; one line with the key, the existing entries and `hint`.
+        ConfigError: if the entry is missing. The message is one line with the key, the existing entries and `hint`.
     """
     path = key if isinstance(key, tuple) else (key,)
     value: Any = data

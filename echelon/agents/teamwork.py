@@ -54,7 +54,7 @@ class Radio(nn.Module):
     """The pack's message format: engaged (1 or -1), and the target's position (x, y, as shares of the map's sides).
 
     Args:
-        size: `[2]` vox, the map's extent.
+        size: the map's extent, `[2]` vox.
         width: numbers in a message; packs stay silent if it is below `WORDS`.
     """
 
@@ -82,7 +82,7 @@ class Radio(nn.Module):
 
 
 class Spotter(nn.Module):
-    """Choose targets for guns and smoke."""
+    """Choose the targets of guns and smoke."""
 
     reach: Tensor
     smoke_vox: Tensor
@@ -106,7 +106,7 @@ class Spotter(nn.Module):
         """Return the contact slot of the best target, `[B, A]` int64: near, visible, damaged and shared with packmates.
 
         Args:
-            last_target: `[B, A, 2]` position of the last target on the map.
+            last_target: position of the last target on the map, `[B, A, 2]` vox.
         """
         contacts = view.contacts
         if not self.tier.picks_target:
@@ -125,8 +125,8 @@ class Spotter(nn.Module):
         return torch.where(worth == worth.amax(-1, keepdim=True), slots, worth.shape[-1]).amin(-1)
 
     def smokes(self, view: View, target: Target) -> Tensor:
-        """Return the smoke triggers to pull, `[B, A, K]` bool: the target shoots at the mech and is out of its
-        reach."""
+        """Return which smoke triggers to pull, `[B, A, K]` bool. A mech uses smoke if it is under fire and either
+        cannot reach the target or is a damaged scout or light mech; with `screens` always."""
         out_of_reach = target.distance > view.of_hull(self.reach) + OUT_OF_REACH_VOX
         frail = view.is_a(Hull.SCOUT) | view.is_a(Hull.LIGHT)
         hides = frail & (view.hp < HURT_HP) & (target.distance > self.cloud_vox + 1)
@@ -139,13 +139,14 @@ class Spotter(nn.Module):
 
 
 def spare_launchers(loadout: Loadout) -> dict[Trigger, WeaponSpec]:
-    """Return the cloud launchers of a class, by trigger, except those that share a timer with a gun."""
+    """Return the launchers of smoke clouds of a class, keyed by trigger, except those that share a cooldown timer
+    with a gun."""
     used_timers = {gun.timer for gun in loadout.guns.values()}
     return {trigger: weapon for trigger, weapon in loadout.launchers.items() if weapon.timer not in used_timers}
 
 
 def count_calls(places: Tensor, calls: Calls) -> Tensor:
-    """Return how many packmates fight each of the `places [B, A, K, 2]` on the map, `[B, A, K]`."""
+    """Return how many packmates fight a target at each of the map positions `places [B, A, K, 2]`, `[B, A, K]`."""
     distance = length(places[..., None, :] - calls.target[..., None, :, :])  # [B, A, K, 5]
     return exact.sum((distance < SAME_VOX) & calls.engaged[..., None, :], -1)
 
@@ -161,9 +162,10 @@ def jammed_for(view: View, jammed_s: Tensor, decision_s: float) -> Tensor:
 
 
 def emit(contacts: Contacts, jammed_s: Tensor, screens: bool) -> Tensor:
-    """Return the secondary trigger `[B, A]` of a mech with ECM: clear while jammed, jam if hostiles are near.
+    """Return the secondary trigger `[B, A]` of a mech with ECM: remove enemy jamming while jammed, or jam if hostiles
+    are near.
 
-    With `screens`, it jams all the time.
+    With `screens`, a mech that is not jammed jams all the time.
     """
     is_near = (contacts.hostile & (contacts.distance < JAM_VOX)).any(-1) | screens
     return torch.where(jammed_s > 0, ECCM, torch.where(is_near, ECM, torch.full_like(jammed_s, SILENT)))

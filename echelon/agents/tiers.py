@@ -1,4 +1,4 @@
-"""The abilities of the scripted commanders, one field per ability; each tier adds to the one below."""
+"""The abilities of the scripted commanders, one field per ability; each tier adds abilities to the next lower tier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from echelon.rules.catalog import Hull, Trigger
 
 @dataclass(frozen=True)
 class Tier:
-    """The abilities of a commander. Without any ability it walks to the zone and shoots targets in range."""
+    """The abilities of a commander. Without any ability, a commander walks to the zone and shoots targets in range."""
 
     triggers: tuple[Trigger, ...] = (Trigger.PRIMARY,)
     """The guns it uses."""

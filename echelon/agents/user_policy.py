@@ -71,7 +71,8 @@ def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.
 def blank_team(
     policy: TeamPolicy, memory: TensorDictBase, mechs: int, env: EnvConfig, device: torch.device
 ) -> TensorDictBase:
-    """Return a policy's input for `BATTLES` battles in which all mechs live and see nothing, `[BATTLES, mechs]`."""
+    """Return a policy's input for `BATTLES` battles in which all mechs are alive and see nothing,
+    `[BATTLES, mechs]`."""
     observation = Specs(env, {"blue": mechs}, Composite(), BATTLES, device, info=False).observation().zero()
     mask = torch.ones_like(observation["blue", "mask"])
     normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), dtype=torch.float32, device=device)

@@ -20,7 +20,7 @@ from echelon.runtime.geometry import either, length
 
 @dataclass(frozen=True)
 class Contacts:
-    """The first K contact slots, which a target preference can select."""
+    """The first K contacts (observed mechs); an action can select one of these slots as the preferred target."""
 
     offset: Tensor
     """[B, A, K, 3] vox."""
@@ -82,7 +82,7 @@ class View:
 
     @property
     def speed(self) -> Tensor:
-        """[B, A] vox/s over the ground."""
+        """Speed over the ground, `[B, A]` vox/s."""
         return length(self.velocity)
 
     def is_a(self, hull: Hull) -> Tensor:
@@ -90,13 +90,13 @@ class View:
         return self.hull[..., int(hull)] > 0
 
     def of_hull(self, table: Tensor) -> Tensor:
-        """Return each mech's row of `table [len(Hull), ...]`, `[B, A, ...]`."""
+        """Return each mech's row of `table [len(Hull), ...]`, selected by its class, `[B, A, ...]`."""
         return by_hull(self.hull, table)
 
 
 @dataclass(frozen=True)
 class Target(Contacts):
-    """The mech's target: a contact without the slot axis; all fields are 0 where no target `exists`."""
+    """The mech's target: one contact, without the slot axis. A target `exists` if the contact is hostile."""
 
     slot: Tensor
     """[B, A] int64, contact slot of the target."""
@@ -112,7 +112,7 @@ def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
 
     Args:
         team: input of a team policy, batch `[B, A]`.
-        size: `[2]` vox, the map's extent.
+        size: the map's extent, `[2]` vox.
     """
     ego, squad = team.get(("observation", "ego")), team.get(("observation", "squad"))
 
@@ -163,7 +163,7 @@ def look_at_contacts(contacts: Tensor, velocity: Tensor, longest_vox: float) -> 
 
 
 def aim_at(contacts: Contacts, slot: Tensor) -> Target:
-    """Return the contact in `slot [B, A]` int64 as the target, which exists if it is hostile."""
+    """Return the contact in `slot [B, A]` int64 as the target; the target `exists` if this contact is hostile."""
 
     def of_slot(values: Tensor) -> Tensor:
         dim, rest = slot.dim(), values.shape[slot.dim() + 1 :]
@@ -174,7 +174,7 @@ def aim_at(contacts: Contacts, slot: Tensor) -> Target:
 
 
 def column(stream: Tensor, features: tuple[layout.Feature, ...], name: str) -> Tensor:
-    """Return a feature of a stream `[..., F]`: `[..., width]`, or `[...]` if its width is 1."""
+    """Return the feature `name` of a stream `[..., F]`, as `[..., width]`, or as `[...]` if its width is 1."""
     value = stream[..., layout.columns(features, name)]
     return value.squeeze(-1) if value.shape[-1] == 1 else value
 
@@ -190,7 +190,7 @@ def hull_table(values: Mapping[Hull, Any]) -> Tensor:
 
 
 def float_table(values: Any) -> Tensor:
-    """Return numbers as a float32 tensor on the CPU, independent of torch's defaults."""
+    """Return numbers as a float32 tensor on the CPU, independent of torch's default dtype and device."""
     return torch.tensor(values, dtype=torch.float32, device="cpu")
 
 

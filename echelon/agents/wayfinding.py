@@ -77,7 +77,8 @@ class Wayfinder(nn.Module):
             self.register_buffer(name, table, persistent=False)
 
     def forward(self, view: View, direction: Tensor) -> Tensor:
-        """Return the first direction `[B, A, 2]` of the path towards `direction [B, A, 2]`, with its length."""
+        """Return the first direction `[B, A, 2]` of the path towards `direction [B, A, 2]`, scaled to the length of
+        `direction`."""
         straight = unit(direction)
         entry = self.entry_cost(view)
         cost = self.way_cost(entry, GOAL_VOX * straight).flatten(-2)
@@ -92,7 +93,8 @@ class Wayfinder(nn.Module):
         return torch.where(agrees, straight, detour) * length(direction)[..., None]
 
     def way_cost(self, entry: Tensor, goal: Tensor) -> Tensor:
-        """Return the path cost `[B, A, 11, 11]` in voxels from every cell over the edge to `goal [B, A, 2]`."""
+        """Return the path cost `[B, A, 11, 11]` in voxels from every cell to `goal [B, A, 2]`, which lies beyond the
+        edge of the local map."""
         beyond = length(goal[..., None, None, :] - self.cells)
         cost = entry + torch.where(self.is_edge, beyond, UNREACHED)
         for _ in range(SWEEPS):
@@ -105,7 +107,8 @@ class Wayfinder(nn.Module):
         return cost
 
     def entry_cost(self, view: View) -> Tensor:
-        """Return the detour worth taking around each cell, `[B, A, 11, 11]` vox."""
+        """Return the cost of entering each cell, `[B, A, 11, 11]`: the detour, in voxels, worth taking to avoid the
+        cell."""
         own_half = view.of_hull(self.half_vox)
         near_wall = spread(view.local_map)
         grazes = torch.where((own_half > BROAD_VOX)[..., None, None], spread(near_wall), near_wall)
@@ -117,10 +120,10 @@ class Wayfinder(nn.Module):
         return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * is_taken.float()
 
     def taken(self, heading: Tensor, others: Tensor, clearance: Tensor) -> Tensor:
-        """Return cells where the hull would touch one of `others [B, A, K, 2]`, `[B, A, 11, 11]` bool.
+        """Return in which cells the mech's hull would touch one of `others [B, A, K, 2]`, `[B, A, 11, 11]` bool.
 
         Args:
-            clearance: `[B, A, K]` smallest distance between centers along an axis, vox.
+            clearance: smallest distance between the two centers along an axis, `[B, A, K]` vox.
         """
         # A mech's hull is a box aligned with the map's axes, so convert positions to map axes first.
         frame = heading[..., None, :]
@@ -135,7 +138,7 @@ class Wayfinder(nn.Module):
 
 
 def spread(grid: Tensor) -> Tensor:
-    """Return the largest value within one cell, `[..., 11, 11]`."""
+    """Return, for each cell, the largest value among the cell and its 8 neighbours, `[..., 11, 11]`."""
     padded = pad(grid, (1, 1, 1, 1))
     rows = torch.maximum(torch.maximum(padded[..., :-2, :], padded[..., 2:, :]), padded[..., 1:-1, :])
     return torch.maximum(torch.maximum(rows[..., :-2], rows[..., 2:]), rows[..., 1:-1])

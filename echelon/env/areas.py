@@ -1,4 +1,4 @@
-"""Draw the spawn places of mechs that spawn in an area, by the battle's seed, so that no two mechs overlap."""
+"""Draw a spawn place from the battle's seed for each mech that spawns in an area, so that no two mechs overlap."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def has_areas(maps: Maps) -> bool:
 
 
 def has_fixed_place(maps: Maps) -> Tensor:
-    """Return `[M, N]` bool: mechs with exactly one spawn place. Valid if `has_areas(maps)`."""
+    """Return which mechs have exactly one spawn place on each map, `[M, N]` bool. Valid only if `has_areas(maps)`."""
     return maps.spawn_places[:, :, 1, 0].isinf()
 
 
 def draw_places(state: State, sim_model: SimModel) -> State:
-    """Move mechs with several spawn places to one of them, drawn by the battle's seed, at the start of a battle.
+    """At the start of a battle, move each mech with several spawn places to one of these places, drawn from the seed.
 
-    Mechs draw in order of their index, among their places that are clear of earlier mechs and of all fixed mechs.
-    `edited_states.check_room` ensures that such a place exists.
+    Mechs draw in order of their index, among the places that overlap neither an earlier mech nor a mech with a single
+    spawn place. `edited_states.check_room` ensures that every mech finds a free place.
     """
     maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):

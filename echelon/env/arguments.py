@@ -49,8 +49,8 @@ TRIED = ("frameskip",)
 
 
 class UnknownSettingError(ConfigError, TypeError):
-    """Unknown keyword of a function. Some programs try keywords, such as TorchRL's `GymEnv` with `frameskip`, and
-    continue without one after a `TypeError` with Python's own wording."""
+    """Raised for an unknown keyword argument of a function. Some programs, such as TorchRL's `GymEnv` with
+    `frameskip`, try a keyword and omit it after a `TypeError` that contains Python's own wording."""
 
 
 def check_further(
@@ -60,9 +60,9 @@ def check_further(
 
     Args:
         maker: the function with the public signature.
-        settings: keywords that the user passed on through `maker`.
+        settings: keywords that the user passed to `maker`.
         further: additional keywords that are allowed.
-        name: name of the function that the user called, by default that of `maker`.
+        name: name of the function that the user called, by default the name of `maker`.
     """
     parameters = inspect.signature(maker).parameters.values()
     known = [own.name for own in parameters if own.kind not in (own.VAR_KEYWORD, own.VAR_POSITIONAL)]
@@ -76,7 +76,7 @@ def check_further(
 
 
 def setting_hint(key: str, known: Sequence[str]) -> str:
-    """Return a hint that replaces an unknown setting."""
+    """Return a hint that names the setting to use instead of the unknown setting `key`."""
     field_name = "max_episode_s" if key in CLOCKS else key
     config, unit = EnvConfig(), " in seconds" if key in CLOCKS else ""
     parts = {"config": config, **{f"config.{part.name}": getattr(config, part.name) for part in fields(config)}}
@@ -105,7 +105,7 @@ def one_seed(seed: Any) -> int:
 
 
 def seed_or_seeds(seed: Any, num_envs: int) -> int | Tensor:
-    """Check one seed for all battles, or `[B]` int64 seeds of any value."""
+    """Check the argument `seed`: one seed for all battles, or a tensor `[B]` int64 with a seed for each battle."""
     if not isinstance(seed, Tensor) or seed.dim() == 0:
         is_number = seed is not None and not isinstance(seed, list | tuple)
         limit = f"an integer, or int64 of shape ({num_envs},), a tensor with the seed of each battle"
@@ -136,7 +136,8 @@ def index_action(key: Any, expected: str, action: Any) -> Tensor:
 
 
 def lookup_factors(key: Any, table: FactorTable, action: Any) -> Tensor:
-    """Return the continuous actions `[..., D]` of `[..., F]`. On a GPU, torch's indexing checks the range."""
+    """Return the continuous actions `[..., D]` of the multi-discrete actions `[..., F]`. On a GPU, torch's indexing
+    checks the range of the indices."""
     index = index_action(key, f"an option of each of {len(table.sizes)} factors", action)
     try:
         return table[index]
@@ -150,7 +151,8 @@ def lookup_factors(key: Any, table: FactorTable, action: Any) -> Tensor:
 
 
 def lookup_actions(key: Any, table: Tensor, action: Any) -> Tensor:
-    """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range."""
+    """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range of the
+    indices."""
     count = len(table)
     index = index_action(key, f"an index of {count} actions", action)
     try:

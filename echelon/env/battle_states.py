@@ -27,7 +27,7 @@ MAX_TICK = 2**40
 
 
 def checked_rows(rows: Sequence[int] | Tensor, num_envs: int, device: torch.device) -> Tensor:
-    """Return `[R]` int64 rows on `device`; raise `ConfigError` if one is out of range or duplicate."""
+    """Return the row indices, `[R]` int64 on `device`; raise `ConfigError` if a row is out of range or occurs twice."""
     is_list = isinstance(rows, Sequence | Tensor | np.ndarray) and not isinstance(rows, str | bytes)
     is_list = is_list and not (isinstance(rows, Tensor) and rows.is_meta) and np.ndim(rows) == 1
     require(is_list, "rows", "a list of rows, or a tensor [R]", rows)
@@ -42,13 +42,14 @@ def checked_rows(rows: Sequence[int] | Tensor, num_envs: int, device: torch.devi
 def restored(
     saved: TensorDictBase, like: State, agent_names: Sequence[str], model: SimModel
 ) -> tuple[dict[str, Any], TensorDictBase]:
-    """Return the state's fields and the observation of saved battles, after checks. Edited battles are observed again.
+    """Check saved battles; return the fields of their state, and their observation. For edited battles, the observation
+    is computed again.
 
     Args:
         saved: result of `EchelonEnv.get_state`, with the expected entries.
-        like: a state; the fields get its classes.
+        like: a state that provides the classes of the returned fields.
         agent_names: names of all mechs, for messages.
-        model: `sim_model` of the environment, with its maps.
+        model: the environment's `sim_model`, with its maps.
     """
     check_indices(saved, model.config)
     check_finite(saved.get(STATE))
@@ -66,7 +67,7 @@ def restored(
 
 
 def map_index(seeds: Tensor, maps: Maps) -> Tensor:
-    """Return `[R]` int64 indices of the maps in the pool with these seeds `[R]`."""
+    """Return the index in the pool of the map with each of the `seeds [R]`, `[R]` int64."""
     matches = seeds[:, None] == maps.seed
     missing = seeds[~matches.any(1)].unique().tolist()
     limit = "battles on maps of this environment (pass them as `maps=`)"
@@ -80,7 +81,8 @@ def part_of(like: Any, value: Any) -> Any:
 
 
 def check_battles(saved: TensorDictBase, shape: torch.Size) -> None:
-    """Raise `ConfigError` unless `saved` is a TensorDict of the expected batch shape, with values."""
+    """Raise `ConfigError` unless `saved` is a TensorDict of the expected batch shape and none of its tensors is on
+    the meta device."""
     require(isinstance(saved, TensorDictBase), "saved", "a TensorDict of get_state", saved)
     require(saved.shape == shape, "saved", f"{shape.numel()} battles, one per row", tuple(saved.shape))
     is_empty = any(getattr(leaf, "is_meta", False) for leaf in saved.values(True, True))
@@ -101,13 +103,15 @@ def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:
 
 
 def check_sides(saved: Tensor, own: Tensor) -> None:
-    """Raise `ConfigError` unless saved battles `[R]` have the user's side of their rows. Reads tensors on the host."""
+    """Raise `ConfigError` unless the user has the same side in each saved battle `[R]` and in the row that it
+    replaces. Reads tensors on the host."""
     sides, expected = saved.tolist(), own.tolist()
     require(sides == expected, "saved: is_red", f"{expected}, the user's side in these rows", sides)
 
 
 def index_limits(mechs: int) -> dict[str, tuple[int, int]]:
-    """Return ranges of a state's indices and seeds by dotted name. They are checked because loops check no bounds."""
+    """Return the valid range of each index and seed of a state, keyed by dotted field name. Indices are checked
+    because the compiled loops do not check bounds."""
     return {
         "focus_slots": (NO_MECH, mechs - 1),
         "shots.target": (NO_MECH, mechs - 1),
@@ -136,7 +140,8 @@ def check_finite(state: TensorDictBase) -> None:
 
 
 def require_whole_battles(name: str, mask: Tensor) -> None:
-    """Raise `ConfigError` if a mask `[B, n, 1]` differs within a battle. Reads the host, except in a trace."""
+    """Raise `ConfigError` if a mask `[B, n, 1]` differs between the mechs of a battle. Reads the mask on the host;
+    under torch.compile, nothing is checked."""
     if torch.compiler.is_compiling():
         return
     rows = mask.flatten(1)

@@ -22,8 +22,9 @@ Played = TypeVar("Played")
 def no_grad_outside_inference_mode() -> Iterator[None]:
     """Create ordinary tensors without gradients, even if the caller is in inference mode.
 
-    Both modes are per thread, and a compiled graph is specialized to the mode of its first call. Inference tensors
-    cannot be modified outside inference mode, as steps do with terrain.
+    No-grad mode and inference mode are set per thread, and a compiled graph is specialized to the mode of its first
+    call. Tensors created in inference mode cannot be modified outside inference mode, but a step modifies terrain in
+    place.
     """
     with torch.inference_mode(False), torch.no_grad():
         yield
@@ -48,9 +49,10 @@ def one_thread(device: torch.device, number: int = 1) -> Iterator[None]:
 
 
 class Blocks:
-    """Blocks of consecutive battles, of equal size. A CPU plays blocks in parallel, one thread each; a GPU has one.
+    """Blocks of consecutive battles, of equal size. On a CPU, blocks run in parallel, each in its own thread; on a GPU,
+    all battles form one block.
 
-    The division into blocks does not change any battle.
+    The division into blocks does not change the result of any battle.
 
     Args:
         num_envs: number of battles, B.
@@ -67,13 +69,13 @@ class Blocks:
         self.share(torch.get_num_threads())
 
     def share(self, threads: int) -> None:
-        """Divide the battles among this number of threads, unless they are played as one block."""
+        """Divide the battles into blocks for this number of threads, unless all battles form one block."""
         self.threads = 1 if self.is_whole else threads
         size = self.num_envs if self.is_whole else block_size(self.num_envs, threads, self.most)
         self.spans = [slice(start, start + size) for start in range(0, self.num_envs, size)]
 
     def play(self, run: Callable[[slice], Played], spans: list[slice] | None = None) -> list[Played]:
-        """Call `run` on every block, or on other `spans`, and return the results in order; never in inference mode."""
+        """Call `run` on every block, or on the given `spans`, outside inference mode; return the results in order."""
         spans = spans or self.spans
 
         def alone(span: slice) -> Played:
@@ -96,7 +98,7 @@ def block_size(num_envs: int, threads: int, most: int) -> int:
 
 @functools.cache
 def workers(count: int) -> ThreadPoolExecutor:
-    """Return a thread pool for blocks. In each of its threads, torch uses a single thread."""
+    """Return a thread pool for blocks. In each thread of the pool, torch uses a single thread."""
     num_threads, ready = torch.get_num_threads(), threading.Barrier(count)
     pool = ThreadPoolExecutor(count, "echelon-block")
 

@@ -1,4 +1,4 @@
-"""Entry point of the process that `echelon.env.first_compile` starts."""
+"""Entry point of the process that `echelon.env.first_compile` starts to compile the numba loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def one_compiler(folder: Path) -> Iterator[None]:
 
 
 def compile_loops() -> None:
-    """Compile the loops by playing one decision of one battle, unless they are already cached."""
+    """Compile the numba loops by playing one decision of one battle, unless the compiled loops are already cached."""
     folder = cache_folder()
     assert folder is not None, "the parent named a folder"
     with one_compiler(folder):

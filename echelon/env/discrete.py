@@ -1,4 +1,5 @@
-"""Actions as indices: one table of composite actions, or a factor for each part of an action; and their masks."""
+"""Discrete actions (one table of composite actions), multi-discrete actions (a factor per part of an action), and
+masks."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ IndexForm = Literal["discrete", "multi_discrete"]
 
 @dataclass(frozen=True)
 class CompositeAction:
-    """A row of the table, or an option of a factor."""
+    """A row of the table of discrete actions, or an option of a factor of multi-discrete actions."""
 
     name: str
     controls: Mapping[int, float]
@@ -61,7 +62,8 @@ class CompositeAction:
 
 @dataclass(frozen=True)
 class Factor:
-    """A part of an action with options of which one is chosen; option 0 does nothing and is always available."""
+    """A part of a multi-discrete action: the policy chooses one of the factor's options. Option 0 does nothing and
+    is always available."""
 
     name: str
     """Name, such as `forward` or `primary`."""
@@ -92,7 +94,7 @@ COMPOSITES = Factor("action", ACTIONS)
 
 
 def factors(comm_dim: int) -> tuple[Factor, ...]:
-    """Return the factors of a multi-discrete action: every column of `echelon.rules.actions` belongs to one of them.
+    """Return the factors of a multi-discrete action: every column of `echelon.rules.actions` belongs to one factor.
 
     Args:
         comm_dim: number of message values, each a factor of its own.
@@ -131,14 +133,15 @@ def factors(comm_dim: int) -> tuple[Factor, ...]:
 
 
 def _steps(column: int, names: Sequence[str], name: str | None = None, feature: str | None = None) -> Factor:
-    """Return the factor of a column with the values 0, 1 and -1."""
+    """Return the factor of an action column, whose options are the values 0, 1 and -1."""
     zero, *moves = zip(names, (0.0, 1.0, -1.0), strict=True)
     options = (CompositeAction(one, {column: value}, feature=feature) for one, value in moves)
     return Factor(name or Act(column).name.lower(), (CompositeAction(zero[0], {}), *options))
 
 
 def _trigger(trigger: Trigger) -> Factor:
-    """Return the factor of a trigger; the secondary one also has the second mode of an emitter."""
+    """Return the factor of a trigger; the secondary trigger also has an option for ECCM, the second mode of an
+    emitter."""
     options = [CompositeAction("hold", {}), CompositeAction("fire", {}, (trigger,))]
     if trigger == Trigger.SECONDARY:
         options.append(CompositeAction("eccm", {TRIGGER_COLUMNS[trigger]: 1.0}, needs_emitter=True, feature="ewar"))
@@ -159,12 +162,14 @@ def _contacts() -> Iterator[CompositeAction]:
 
 
 def factors_of(form: IndexForm, comm_dim: int) -> tuple[Factor, ...]:
-    """Return the factors of a form of index actions: one of 64 composite actions, or those of `factors`."""
+    """Return the factors of a form of actions: one factor of 64 composite actions for `discrete`, else those of
+    `factors`."""
     return (COMPOSITES,) if form == "discrete" else factors(comm_dim)
 
 
 def option_table(options: Sequence[CompositeAction], comm_dim: int) -> Tensor:
-    """Return `[K, D]` float32 on the CPU: each option in the columns of `echelon.rules.actions`."""
+    """Return each option as a row of a table, `[K, D]` float32 on the CPU, with the columns of
+    `echelon.rules.actions`."""
     table = torch.zeros(len(options), CONTROLS + comm_dim, dtype=torch.float32, device="cpu")
     for index, option in enumerate(options):
         triggers: dict[int, float] = {TRIGGER_COLUMNS[trigger]: HELD for trigger in option.triggers}
@@ -174,7 +179,8 @@ def option_table(options: Sequence[CompositeAction], comm_dim: int) -> Tensor:
 
 
 def action_table(comm_dim: int, device: torch.device) -> Tensor:
-    """Return `[64, D]` float32: each composite action in the columns of `echelon.rules.actions`; messages are 0."""
+    """Return each composite action as a row of a table, `[64, D]` float32, with the columns of
+    `echelon.rules.actions`; messages are 0."""
     table = option_table(ACTIONS, comm_dim)
     for column, value in ALWAYS.items():
         table[:, column] = value
@@ -182,7 +188,7 @@ def action_table(comm_dim: int, device: torch.device) -> Tensor:
 
 
 class FactorTable:
-    """The tables of the factors of a multi-discrete action, S options in all.
+    """Tables that map a multi-discrete action to a continuous action; the factors have S options in total.
 
     Args:
         comm_dim: number of message values.
@@ -206,10 +212,11 @@ class FactorTable:
         self.columns = torch.arange(len(self.owner), device=device)
 
     def __getitem__(self, action: Tensor) -> Tensor:
-        """Return the continuous actions `[..., D]` float32 of `[..., F]` int64.
+        """Return the continuous actions `[..., D]` float32 of the multi-discrete actions `[..., F]` int64.
 
         Raises:
-            IndexError: on a CPU, if an index is not that of an option. A GPU reports the error later.
+            IndexError: on a CPU, if an index is out of the range of its factor. On a GPU, torch reports the error
+                later.
         """
         is_option = (action >= 0) & (action < self.sizes)
         row = torch.where(is_option, action + self.first, self.count)
@@ -217,10 +224,10 @@ class FactorTable:
 
 
 class ActionMasks:
-    """Masks of the index actions available to each mech.
+    """Computes masks of the discrete or multi-discrete actions available to each mech.
 
     Args:
-        of: the factors whose K options are masked, one after another; by default the composite actions.
+        of: the factors to mask, by default the composite actions; the masks of their K options are concatenated.
     """
 
     def __init__(self, sim_model: SimModel, of: Sequence[Factor] | None = None) -> None:
@@ -259,10 +266,10 @@ class ActionMasks:
         """[K] int64, the contact slot that the option needs, `PREFERENCES` for none; None if no option needs one."""
 
     def __call__(self, state: State) -> Tensor:
-        """Return `[B, N, K]` bool: the option is available to the mech in its next decision.
+        """Return which options are available to each mech in its next decision, `[B, N, K]` bool.
 
-        A trigger is available if a weapon on it is ready in any substep of the decision. Dead mechs have only option 0
-        of each factor.
+        A trigger is available if a weapon on this trigger is ready in any substep of the decision. Dead mechs have only
+        option 0 of each factor.
         """
         # A weapon's timer counts down before the weapon fires, so a cooldown of k substeps ends in the k-th substep.
         is_ready = (state.mechs.cooldown <= self.decision_repeat)[..., self.timer]  # [B, N, W]

@@ -1,4 +1,4 @@
-"""Edited states: check whether they are valid, and compute their observation."""
+"""Check whether edited states of saved battles are valid, and compute their observation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ ROUNDING = 1e-5
 
 
 def fingerprint(saved: TensorDictBase) -> Tensor:
-    """Return `[R]` int64 hashes of state and observation. Memories and seeds are not included, so they may change."""
+    """Return `[R]` int64 hashes of state and observation. Policy memories and `next_seed` are not included, so a
+    battle in which a user changed only these does not count as edited."""
     left_out = ("map_id", "memory", "next_seed", "is_init", "fingerprint")
     total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
     keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]
@@ -49,9 +50,9 @@ def as_words(leaf: Tensor) -> Tensor:
 
 
 def observe_edited(state: State, tensordict: TensorDictBase, sim_model: SimModel) -> tuple[State, TensorDictBase]:
-    """Return the state with its contact slots, and `tensordict` with the observation of `state`.
+    """Return `state` with new contact slots, and a copy of `tensordict` with the observation of `state`.
 
-    Mechs keep their emitters and their sort order of contacts; focus targets are cleared.
+    Mechs keep the settings of their emitters and the sort order of their contacts; focus targets are cleared.
     """
     tensordict = tensordict.clone()
     teams = sim_model.roster.teams
@@ -72,7 +73,8 @@ def observe_edited(state: State, tensordict: TensorDictBase, sim_model: SimModel
 
 
 def settings(ego: Tensor, sim_model: SimModel) -> Tensor:
-    """Return the action `[R, N, D]` that repeats the settings in `ego [R, N, F]` and does nothing else."""
+    """Return the action `[R, N, D]` that repeats the settings in `ego [R, N, F]` (emitters and order of contacts)
+    and does nothing else."""
     action = ego.new_zeros(*ego.shape[:2], layout.action_width(sim_model.config.comm_dim))
 
     def column(name: str) -> Tensor:
@@ -85,7 +87,8 @@ def settings(ego: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def limits(sim_model: SimModel) -> dict[str, tuple[Tensor | float, Tensor | float]]:
-    """Return the lowest and highest value by leaf name of a state: a scalar, or a tensor without the batch axis."""
+    """Return the lowest and highest valid value of each leaf of a state, by name: scalars, or tensors without the
+    batch axis."""
     rules, roster, weapons = sim_model.rules, sim_model.roster, sim_model.roster.weapons
     suppressed = max(rules.substeps(spec.suppress_s) for spec in weapons)
     return {
@@ -115,7 +118,8 @@ def limits(sim_model: SimModel) -> dict[str, tuple[Tensor | float, Tensor | floa
 def raise_where(
     state: State, places: list[int], names: list[str], what: str, name: str, bad: Tensor, limit: str
 ) -> None:
-    """Raise `ConfigError` for the first value of the leaf `name` where `bad [E, ...]` is True; as in `check_edited`."""
+    """Raise `ConfigError` for the first value of the leaf `name` where `bad [E, ...]` is True; the arguments are as
+    in `check_edited`."""
     if not bad.any():
         return
     leaves, at = leaves_of(state), bad.nonzero()[0].tolist()
@@ -125,7 +129,8 @@ def raise_where(
 
 
 def check_edited(state: State, places: list[int], names: list[str], sim_model: SimModel, what: str = "saved") -> None:
-    """Raise `ConfigError` if battles are invalid. The message has `what`, field, mech, battle, limit and value."""
+    """Raise `ConfigError` if the state of a battle is invalid. The message contains `what`, field, mech, battle,
+    limit and value."""
     leaves, check = leaves_of(state), functools.partial(raise_where, state, places, names, what)
     for name, (low, high) in limits(sim_model).items():
         leaf = leaves[name]
@@ -155,7 +160,8 @@ def check_edited(state: State, places: list[int], names: list[str], sim_model: S
 
 
 def check_room(sim_model: SimModel, names: list[str]) -> None:
-    """Raise `ConfigError` if a mech's area may have no clear place left, depending on the draws of earlier mechs."""
+    """Raise `ConfigError` if a mech's spawn area may have no free place left, depending on the draws of earlier
+    mechs."""
     maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):
         return
@@ -172,10 +178,10 @@ def check_room(sim_model: SimModel, names: list[str]) -> None:
 
 
 def check_initial_positions(sim_model: SimModel) -> None:
-    """Raise `ConfigError` if a mech starts in terrain or in another mech in a battle that starts from a position.
+    """Raise `ConfigError` if, in a start position of the config, a mech overlaps terrain or another mech.
 
     Args:
-        sim_model: with one map per position of its config.
+        sim_model: model of the battles, with one map per start position of its config.
     """
     maps, config = sim_model.maps, sim_model.config
     count = len(config.positions)

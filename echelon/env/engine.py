@@ -1,4 +1,4 @@
-"""Compute decisions of an environment's battles: in loops, in graphs of torch.compile, or eagerly."""
+"""Compute decisions of an environment's battles with numba loops, with graphs of torch.compile, or in eager mode."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class StepObserver(Protocol):
     """Observer of an environment's battles, such as `echelon.replay.recorder.Recorder`. It must change nothing."""
 
     def opening(self, sim_model: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
-        """Receive the start of all battles: constants, state, and its observation."""
+        """Receive the start of all battles: constants, state, and the observation of this state."""
 
     def tick(self, state: State, log: step.Log) -> None:
-        """Receive the state after a substep, and its events. With loops, the calls of all substeps of a decision come
-        at its end, and each state contains the terrain after the last substep."""
+        """Receive the state after a substep, and its events. If decisions run in loops, this method is called for
+        all substeps at the end of a decision, and each state contains the terrain after the last substep."""
 
     def moment(
         self,
@@ -64,12 +64,14 @@ class StepObserver(Protocol):
         outcome: TensorDictBase,
         commands: Tensor | None,
     ) -> None:
-        """Receive a decision: the state after it, its orders, its observation, the outcome of battles that ended with
-        `reward [B, N]` of every mech, and the `commands` passed to `Engine.decide`."""
+        """Receive a decision: the state and the observation after the decision, the orders of the mechs, `outcome`
+        (outcomes of battles that ended, and the `reward [B, N]` of every mech), and the `commands` passed to
+        `Engine.decide`."""
 
 
 class Engine:
-    """Functions that compute decisions and restarts of B battles, in the form of a backend on a device.
+    """Computes decisions and restarts of B battles on a device, in the form that the backend selects (loops, graphs or
+    eager).
 
     Args:
         sim_model: rules, roster and maps.
@@ -108,7 +110,7 @@ class Engine:
         self._compile()
 
     def _loops(self) -> Loops:
-        """Return the loops for this device."""
+        """Return the numba loops for this device."""
         if self.device.type == "cpu":
             return Loops(self.sim_model, self.blocks)
         from echelon.env.loops.on_device import DeviceLoops
@@ -116,9 +118,10 @@ class Engine:
         return DeviceLoops(self.sim_model, self.blocks, self.device)
 
     def _compile(self) -> None:
-        """Set the functions of a decision. Each one is compiled at its first call, so an unused one costs nothing.
+        """Set the functions that compute a decision. Each function is compiled at its first call, so an unused function
+        costs nothing.
 
-        With loops on a GPU, graphs compute the functions that have no loop.
+        With loops on a GPU, functions without a loop run as graphs of torch.compile.
         """
         is_graph = self.form == "graph" or (self.form == "loops" and self.device.type != "cpu")
 
@@ -136,7 +139,8 @@ class Engine:
         self.initial_observation_dense: Callable[..., tuple[State, Observation]] = prepared(initial_observation)
 
     def function(self, name: str) -> Callable[..., Any]:
-        """Return the function of a decision with this name, wrapped in its comparison if `compare` is set."""
+        """Return the function of a decision with this name; if `compare` is set, its results are compared at each
+        call."""
         function: Callable[..., Any] = getattr(self, name)
         return function if self.compare is None else self.compare(name, function)
 
@@ -161,7 +165,8 @@ class Engine:
         self._compile()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without compiled functions, which cannot be pickled: each process compiles its own."""
+        """Return the attributes without compiled functions, which cannot be pickled; each process compiles its own
+        functions."""
         return {name: value for name, value in self.__dict__.items() if name not in COMPILED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -170,7 +175,7 @@ class Engine:
         self._compile()
 
     def initial_observation(self, state: State) -> tuple[State, Observation]:
-        """Return the state with its contact slots, and the initial observation of battles."""
+        """Return the state of battles with filled contact slots, and the initial observation of the battles."""
         loops = self.usable_loops()
         if loops is not None:
             return loops.observe(state, self.sim_model.maps)
@@ -178,13 +183,14 @@ class Engine:
         return first
 
     def cached_initial_observation(self, state: State, initial_observations: TensorDict) -> Mapping[str, Tensor]:
-        """Return the initial observation of battles: cached per map, or computed if spawn places are drawn."""
+        """Return the initial observation of battles: cached per map, or computed if mechs spawn at random places."""
         return (
             self.initial_observation(state)[1] if has_areas(self.sim_model.maps) else initial_observations[state.map_id]
         )
 
     def restart(self, selection: Selection, *arguments: Any) -> ResetResult:
-        """Restart the selected battles; their terrain is changed in place. Arguments as in `reset_battles`."""
+        """Restart the selected battles; their terrain is changed in place. The arguments are those of
+        `reset_battles`."""
         terrain = arguments[1].terrain
         if selection.rows is None:
             restarted: ResetResult = self.function("reset_by_mask")(selection.mask, *arguments)
@@ -211,10 +217,10 @@ class Engine:
         """Play one decision of all battles. The terrain of `before` is changed in place.
 
         Args:
-            before: the battles.
-            action: `[B, N, D]` actions of both teams.
+            before: state of the battles before the decision.
+            action: actions of both teams, `[B, N, D]`.
             observer: receives every substep and the decision.
-            buffers: `[B, N, ...]` buffers for the streams, by default new tensors.
+            buffers: buffers for the observation streams, `[B, N, ...]` each; by default new tensors.
             commands: commands of the commanders, as in `echelon.env.orders.issue.apply_commands`.
         """
         if self.sim_model.config.command.enabled:
@@ -244,7 +250,7 @@ class Engine:
     def decide_in_loops(
         self, loops: Loops, before: State, action: Tensor, observer: StepObserver | None, buffers: Observation | None
     ) -> DecisionResult:
-        """Play a decision of all battles in loops."""
+        """Play a decision of all battles in numba loops."""
         with no_grad_outside_inference_mode():
             with part("play"):
                 state, streams = loops.play(before, action, None if observer is None else observer.tick)

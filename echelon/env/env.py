@@ -1,4 +1,4 @@
-"""Echelon as a TorchRL environment: specs, reset and step. The rules live in `echelon.sim`."""
+"""Echelon as a TorchRL environment: specs, reset and step. The rules are in `echelon.sim`."""
 
 from __future__ import annotations
 
@@ -61,32 +61,33 @@ from echelon.world.authored_maps import maps_of
 
 
 class EchelonEnv(EnvInfo, PartialEnv):
-    """B mech battles side by side.
+    """A TorchRL environment that runs B mech battles in parallel.
 
     The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:
 
-    - in: `(group, "action") [B, A, 18 + comm_dim]` float32 in [-1, 1];
-    - out: `(group, "observation", stream)` float32: `contacts [B, A, C, F]`, `squad [B, A, S, F]`, `ego [B, A, F]`,
-      `comms [B, A, 5, comm_dim]`, `local_map [B, A, 11, 11]`, with `contacts_mask` and `squad_mask` bool;
-      `(group, "mask") [B, A]` bool (alive), `(group, "reward") [B, A, 1]`, `(group, "reward_terms") [B, A, K]`, which
-      sum to the reward (their names are `env.reward_terms`);
-      and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
-    - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
-      `idle_s [B, 1]` without damage or score at its end,
-      `stats [B, 2, K]` (`env.stat_names`); winner -1 and zeros where the battle goes on. TorchRL carries the
-      outcome and the reward terms on to the root, where a reset clears them.
+    - in the input, `(group, "action") [B, A, 18 + comm_dim]` float32 in [-1, 1];
+    - in the output, the float32 streams under `(group, "observation")`, which are `contacts [B, A, C, F]`,
+      `squad [B, A, S, F]`, `ego [B, A, F]`, `comms [B, A, 5, comm_dim]` and `local_map [B, A, 11, 11]`, with
+      `contacts_mask` and `squad_mask` bool; `(group, "mask") [B, A]` bool (alive mechs), `(group, "reward") [B, A, 1]`,
+      and `(group, "reward_terms") [B, A, K]`, which sum to the reward (their names are `env.reward_terms`);
+    - at the root, `telemetry [B, 16, 16]`, `is_init [B, 1]`, and `done`, `terminated`, `truncated` `[B, 1]` bool;
+    - for a finished battle, `("next", "outcome")` with `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s,
+      `decisions [B, 1]`, `idle_s [B, 1]` (time without damage or score at its end) and `stats [B, 2, K]`
+      (`env.stat_names`). In a running battle, `winner` is -1 and all other entries of the outcome are 0. TorchRL
+      copies the outcome and the reward terms to the root, where a reset clears them.
 
     `env.describe()` returns the meaning, unit and range of every column.
 
-    Finished battles restart on the device without a host read; `("next", ...)` keeps their true last observation.
-    A battle can be saved, restored and forked (`get_state`, `set_state`, `fork`). A saved battle is complete: mechs,
+    Finished battles restart on the device without a host read; `("next", ...)` keeps their true last observation. A
+    battle can be saved, restored and forked (`get_state`, `set_state`, `fork`). A saved battle is complete: mechs,
     shots, voxels, seeds, the last observation and the memory of policies. After `set_state`, the same actions lead to
-    the same battle, bit for bit, in any row of any batch. Saving resets an environment that has not been reset yet.
+    the same battle, bit for bit, in any row of any batch. If the environment has not been reset yet, saving resets it
+    first.
 
     `reset(seed=5)` equals `set_seed(5)` followed by `reset()`; `reset` takes no other keyword.
 
-    With `EnvConfig.command` on, packs receive orders (`docs/COMMAND.md`): commanders are the groups of `command_map`,
-    and mechs also observe the stream `order [B, A, F]`.
+    If `EnvConfig.command` is enabled, commanders send orders to packs of mechs (`docs/COMMAND.md`). The commanders are
+    the agents in the groups of `command_map`, and mechs also observe the stream `order [B, A, F]`.
 
     Args:
         config: the battle configuration; see `EnvConfig.small`, `.standard` and `.large`.
@@ -94,20 +95,22 @@ class EchelonEnv(EnvInfo, PartialEnv):
         device: device of all tensors; by default a GPU if there is one.
         seed: one integer, from which each battle gets its own seed, or `[B]` int64 seeds. A battle depends only on its
             seed, not on its row in the batch.
-        memory: recurrent state of the policies, as float leaves for one mech, such as
-            `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)` and is zero when a battle begins.
+        memory: spec of the policies' recurrent state for one mech, with float leaves, such as
+            `Composite(h=Unbounded((64,)))`. The state is stored under `(group, "memory", ...)` and is zero at the start
+            of a battle.
         maps: a map pool made earlier for the same config and split, to share it between environments.
-        backend: how a decision runs. `loops`: numba, on a GPU numba-cuda (the extra `gpu`). `graph`: graphs of
-            torch.compile, which round differently. `eager`: single torch operations, bit-identical to the loops.
-            `auto`: `ECHELON_BACKEND` if set; else loops on a CPU with numba, eager without, graph or measured loops on
-            a GPU.
-        observer: receives every substep and decision (`echelon.env.engine.StepObserver`); it changes nothing.
+        backend: how a decision runs, as `loops` (numba, or numba-cuda on a GPU, with the extra `gpu`), `graph` (graphs
+            of torch.compile, which round differently), `eager` (single torch operations, bit-identical to the loops),
+            or `auto`. The backend `auto` is `ECHELON_BACKEND` if set; else `loops` on a CPU, or `eager` without numba;
+            and on a GPU `graph`, or `loops` if a measurement found them faster.
+        observer: object that receives every substep and decision and changes nothing
+            (`echelon.env.engine.StepObserver`).
         info: whether the output contains `outcome` and `reward_terms`.
         extra_rewards: additional reward terms by name, mixed within the team like those of `RewardConfig`.
 
     Raises:
-        ConfigError: an argument has another type or is out of range, this machine lacks the device, or the battles do
-            not fit into its memory. `step` raises it if an action is missing or has another shape.
+        ConfigError: if an argument has a wrong type or is out of range, this machine lacks the device, or the battles
+            do not fit into its memory. `step` raises `ConfigError` if an action is missing or has a wrong shape.
     """
 
     next_seed: Tensor
@@ -149,7 +152,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         """Return to the state after construction; the next reset starts new battles.
 
         Args:
-            next_seed: `[B]` int64 seeds of the battles that the next reset begins.
+            next_seed: seeds of the battles that the next reset starts, `[B]` int64.
         """
         self.next_seed, self._last_observation = next_seed, None
         with no_grad_outside_inference_mode():
@@ -183,13 +186,13 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     @property
     def game(self) -> SimModel:
-        """Return `sim_model`. Deprecated; removed in 2.0."""
+        """Return `sim_model`. This name is deprecated and will be removed in 2.0."""
         warn_renamed("EchelonEnv.game", "EchelonEnv.sim_model")
         return self.sim_model
 
     @property
     def form(self) -> Form:
-        """The form in which decisions run: `backend` resolved for this device."""
+        """The form in which decisions run on this device, as selected by `backend`."""
         return self.engine.form
 
     def _make_specs(self) -> None:
@@ -211,15 +214,15 @@ class EchelonEnv(EnvInfo, PartialEnv):
         """Return copies of some battles, on the environment's device.
 
         Args:
-            rows: rows of the battles, `[R]` int64, without duplicates; by default all.
+            rows: row indices of the battles, `[R]` int64, without duplicates; by default all.
 
         Returns:
-            A TensorDict of batch `[R]`, which may be indexed, expanded, moved to another device and saved: `state`,
-            `next_seed`, `shown` (observations, flags and memories), `map_seed`, by which `set_state` finds the maps,
-            and `fingerprint`, by which `set_state` detects edits.
+            A TensorDict of batch `[R]`, which may be indexed, expanded, moved to another device and saved. Its entries
+            are `state`, `next_seed`, `shown` (observations, flags and memories), `map_seed`, by which `set_state` finds
+            the maps, and `fingerprint`, by which `set_state` detects edits.
 
         Raises:
-            ConfigError: a row is out of range or duplicate.
+            ConfigError: if a row is out of range or occurs twice.
         """
         index = self._checked_rows(rows)
         with no_grad_outside_inference_mode():
@@ -236,24 +239,25 @@ class EchelonEnv(EnvInfo, PartialEnv):
             return saved.set(FINGERPRINT, fingerprint(saved))
 
     def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDictBase:
-        """Replace battles of this environment by saved ones.
+        """Replace battles of this environment by saved battles.
 
-        An unedited battle continues bit for bit. A battle with an edited `state` is validated, observed and judged
-        again.
+        A battle that was not edited continues as the original battle, bit for bit. For a battle with an edited `state`,
+        the state is validated, and its observation and outcome are computed again.
 
-        Call it between decisions: it reads tensors on the host, to validate the saved battles and to find their maps.
+        Call this method between decisions, because it reads tensors on the host to validate the saved battles and to
+        find their maps.
 
         Args:
             saved: the result of `get_state` of an environment with the same config, batch `[R]`.
             rows: rows to replace, `[R]` int64, without duplicates; by default all.
 
         Returns:
-            The current observation of all battles, in the format of `reset`.
+            The current observation of all battles, in the format that `reset` returns.
 
         Raises:
-            ConfigError: a wrong number of battles, wrong entries, an index out of range, NaN or infinity, a map that is
-                not in this environment's pool, or an invalid edited state: hulls that overlap or are in terrain,
-                timers, hit points, heat or a clock out of range, a wreck with hit points.
+            ConfigError: for a wrong number of battles, wrong entries, an index out of range, NaN or infinity, a map
+                that is not in this environment's pool, or an invalid edited state: hulls that overlap or are in
+                terrain, timers, hit points, heat or a clock out of range, a wreck with hit points.
         """
         index = self._checked_rows(rows)
         check_battles(saved, index.shape)
@@ -275,14 +279,14 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
         Both environments share the maps, so do not renew the maps while the fork is in use.
 
-        To fork into the same environment again: `forked.set_state(env.get_state([row]).expand(times))`.
+        To copy a battle into an existing fork, call `forked.set_state(env.get_state([row]).expand(times))`.
 
         Args:
             row: row of the battle.
             times: number of copies.
 
         Raises:
-            ConfigError: `row` is out of range, or `times` is below 1.
+            ConfigError: if `row` is out of range, or `times` is below 1.
         """
         saved, forked = self.get_state([row]), self._another(times)
         forked.set_state(saved.expand(times))
@@ -297,7 +301,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     ) -> None:
         """Restore the battles that `state_dict` returned.
 
-        An empty dict changes nothing; TorchRL's `Collector` saves one for an environment without transforms.
+        An empty dict changes nothing; TorchRL's `Collector` saves an empty dict for an environment without transforms.
         """
         require(isinstance(state_dict, Mapping), "state_dict", "what state_dict returned", state_dict)
         if BATTLES in state_dict:
@@ -314,7 +318,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     # Copies
 
     def _another(self, num_envs: int) -> EchelonEnv:
-        """Return an environment with the same settings and maps, and other battles."""
+        """Return an environment with the same settings and maps, but with battles of its own."""
         other = type(self)(
             self.config,
             num_envs,
@@ -340,7 +344,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
             This environment.
 
         Raises:
-            ConfigError: this machine lacks the device.
+            ConfigError: if this machine lacks the device.
         """
         device = resolve_device(device)
         if device == self.device:
@@ -357,7 +361,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     # Seeds and observations
 
     def _set_seed(self, seed: int | Tensor | None) -> None:
-        """Set `next_seed [B]` int64, the seeds of the battles that the next reset begins."""
+        """Set `next_seed [B]` int64, the seeds of the battles that the next reset starts."""
         seed = seed_or_seeds(seed, self.num_envs)
         self._seed_given: int | str = "one a battle" if isinstance(seed, Tensor) else seed
         if isinstance(seed, Tensor):
@@ -366,17 +370,17 @@ class EchelonEnv(EnvInfo, PartialEnv):
             self.next_seed = noise.battle_seeds(seed, self.num_envs, self.device)
 
     def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
-        """Seed the battles that the next reset begins.
+        """Set the seeds of the battles that the next reset starts.
 
         Args:
             seed: one integer or `[B]` int64, as in the class.
             static_seed: as in TorchRL, whether to return the same seed.
 
         Returns:
-            A seed for a further environment; None after `[B]` seeds.
+            A seed for another environment, as in TorchRL; None if `seed` is a tensor `[B]`.
 
         Raises:
-            ConfigError: `seed` is neither a 63-bit integer nor `[B]` int64.
+            ConfigError: if `seed` is neither a 63-bit integer nor a tensor `[B]` int64.
         """
         seed = seed_or_seeds(seed, self.num_envs)
         if isinstance(seed, Tensor):
@@ -390,16 +394,16 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return self.sim_model, self.map_pool.map_slots, dict(self.map_pool.initial_observations.items())
 
     def renew_maps(self) -> int:
-        """Replace the spare maps by newly generated ones, on which new battles start.
+        """Replace the spare maps of the pool by newly generated maps, on which new battles can then start.
 
-        Call it between rollouts: it reads tensors on the host. Running battles keep their maps; a spare map that a
-        running battle uses is replaced at a later call.
+        Call this method between rollouts, because it reads tensors on the host. Running battles keep their maps; a
+        spare map that a running battle uses is replaced at a later call.
 
         Returns:
             Number of new maps; 0 without `EnvConfig.map_spares`.
 
         Raises:
-            ConfigError: the maps were passed to this environment, so another environment may be using them.
+            ConfigError: if the maps were passed to this environment, so another environment may be using them.
         """
         require(self._owns_maps, "maps", "the environment's own to be renewed", "maps made elsewhere")
         return self.map_pool.renew(self.state.map_id)
@@ -424,12 +428,12 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     @property
     def may_read_host(self) -> bool:
-        """Whether a restart may read on the host which battles restart: on a CPU, neither in a graph nor in a trace."""
+        """Whether a restart may read on the host which battles restart: only on a CPU, and not under torch.compile."""
         in_rows = self.restarts_by_row and self.form != "graph" and not torch.compiler.is_compiling()
         return in_rows and self.device.type == "cpu"
 
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
-        """Restart the battles `restarts [B, 1]`: state, initial observation, memory and flags."""
+        """Restart the battles where `restarts [B, 1]` is True: set state, initial observation, memory and flags."""
         mask = restarts[:, 0]
         selection = Selection.by_row(mask) if self.may_read_host else Selection(mask)
         if selection.rows is not None and not len(selection.rows):
@@ -460,7 +464,8 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return self._step_all(tensordict) if moves is None else self._partial_step(tensordict, moves)
 
     def _partial_step(self, tensordict: TensorDictBase, moves: Tensor) -> TensorDictBase:
-        """Step the battles `moves [B, 1]`. The others are computed as well, and restored."""
+        """Step the battles where `moves [B, 1]` is True. All battles are stepped; the other battles are restored
+        afterwards."""
         observed, before = self.last_observation(), self.state
         if self.observer is not None:
             are_over = bool((moves | observed.get("done")).all())
@@ -489,7 +494,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     def play(self, decided: Shown) -> DecisionResult:
         """Play one decision of all battles, without restarts and without caching the observation.
 
-        `echelon.env.static_battles` does both itself.
+        The classes in `echelon.env.static_battles` restart battles and cache the observation themselves.
 
         Args:
             decided: contains `(group, "action")` of both teams, and of commanders if commanders are enabled.
@@ -501,7 +506,8 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return result
 
     def shown_after(self, result: DecisionResult) -> Leaves:
-        """Return observations of both groups, outcomes and flags of a decision: views of `result`, by key."""
+        """Return observations of both groups, outcomes and flags after a decision, by key; the tensors are views of
+        `result`."""
         mask, paid = result.state.mechs.alive, result.reward_terms
         shown: Leaves = {}
         for group, span in self.teams.items():
@@ -515,7 +521,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return shown | {(name,): flag for name, flag in result.flags.items()}
 
     def tensordict_after(self, played: DecisionResult, tensordict: Shown) -> TensorDict:
-        """Return a decision as a tensordict for TorchRL, with the next memories of `tensordict`."""
+        """Return the result of a decision as a TensorDict for TorchRL, with the next memories from `tensordict`."""
         state, rewards = played.state, exact.sum(played.reward_terms, -1, keepdim=True)
         out = nested(self.shown_after(played), self.batch_size, self.device, self.group_sizes)
         for group, span in self.teams.items():
@@ -532,7 +538,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return out
 
     def _remembered(self, tensordict: Shown, leaf: tuple[str, ...]) -> Tensor:
-        """Return a memory that the caller passed, or else the last observed one."""
+        """Return the memory that the caller passed, or else the memory in the last observation."""
         passed: Tensor | None = tensordict.get(leaf, None)
         return self.last_observation().get(leaf) if passed is None else passed
 
@@ -541,11 +547,12 @@ class EchelonEnv(EnvInfo, PartialEnv):
         self._last_observation = observed.clone(recurse=False)
 
     def cache_observation_lazily(self, observed: Callable[[], TensorDictBase]) -> None:
-        """Cache a function that makes the last observation; it is called at the next read."""
+        """Cache a function that computes the last observation; the next read calls this function."""
         self._last_observation = observed
 
     def last_observation(self) -> TensorDictBase:
-        """Return the last observation of all battles, batch `[B]`: a shallow copy, zeros before the first reset."""
+        """Return the last observation of all battles, batch `[B]`, as a shallow copy; all zeros before the first
+        reset."""
         if self._last_observation is None:
             return self._empty()
         cached = self._last_observation
@@ -556,7 +563,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     observed = deprecated_observed
 
     def _empty(self) -> TensorDict:
-        """Return an observation of zeros, for a full reset to fill."""
+        """Return an observation of zeros, which a full reset fills afterwards."""
         empty = self.observation_spec.zero()
         if self.info:
             winner = empty.get(("outcome", "winner"))

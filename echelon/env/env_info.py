@@ -22,14 +22,14 @@ from echelon.state import State
 
 
 def deprecated_observed(self: Any) -> Any:
-    """Return `last_observation()`. Deprecated; removed in 2.0."""
+    """Return `last_observation()`. This name is deprecated and will be removed in 2.0."""
     name = type(self).__name__
     warn_renamed(f"{name}.observed", f"{name}.last_observation")
     return self.last_observation()
 
 
 class EnvInfo:
-    """The read-only part of `EchelonEnv`."""
+    """Read-only properties and methods that `EchelonEnv` and its views share."""
 
     config: EnvConfig
     num_envs: int
@@ -71,8 +71,9 @@ class EnvInfo:
         """Describe every column of actions, observations, rewards, done flags and outcomes.
 
         Returns:
-            A `Leaf` by key for each tensor except memories, with its shape and a `Column` per index of its last axis:
-            name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
+            A `Description` with a `Leaf` for each tensor except memories. A leaf has the tensor's shape and a `Column`
+            for each index of its last axis, with name, unit, range, meaning, and the `FeaturesConfig` switches that the
+            column needs.
         """
         weights = term_weights(self.config.reward, self.extra_rewards)
         specs = {kind: getattr(self, f"full_{kind}_spec") for kind in SPECS}
@@ -97,21 +98,21 @@ class EnvInfo:
         agent_index_focus: Any = None,
         visualize_when_rgb: Any = None,
     ) -> np.ndarray:
-        """Draw the current state of one battle from above. Reads the device; changes nothing.
+        """Draw the current state of one battle from above. Reads tensors from the device and changes nothing.
 
         Args:
-            mode: `rgb_array`.
+            mode: only `rgb_array` is supported.
             battle: index of the battle, 0..B - 1.
-            side_px: longer side of the map in the picture, 32..4096 px, rounded to even; the other side follows.
-                Pictures of at least 340 px width have 44 px more at the top, with the clock and the scores.
-            env_index: the name of `battle` in VMAS.
-            agent_index_focus, visualize_when_rgb: arguments of VMAS without effect here.
+            side_px: length of the map's longer side in the picture, 32..4096 px, rounded to an even number. A picture
+                at least 340 px wide has an additional 44 px at the top for the clock and the scores.
+            env_index: the same as `battle`, under the name that VMAS uses.
+            agent_index_focus, visualize_when_rgb: arguments of VMAS, which have no effect here.
 
         Returns:
-            `[H, W, 3]` uint8, H and W even; +y is up.
+            The picture, `[H, W, 3]` uint8 with even H and W; the map's y axis points up.
 
         Raises:
-            ConfigError: another mode, or `battle` or `side_px` out of range.
+            ConfigError: if the mode is not supported, or `battle` or `side_px` is out of range.
         """
         # Imported here, because only rendering needs Pillow.
         from echelon.env.render import render

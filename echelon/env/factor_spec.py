@@ -10,17 +10,17 @@ from torchrl.data import MultiCategorical
 
 
 class FactorSpec(MultiCategorical):
-    """A `MultiCategorical` whose mechs all have the same factors.
+    """A `MultiCategorical` spec for actions whose factors are the same for all mechs.
 
     TorchRL creates one box for each factor of each mech, which takes seconds for thousands of battles. This spec
-    creates the boxes of one mech.
+    creates only the boxes of one mech.
 
     Args:
         nvec: number of options of each of F factors, `[F]` or `[..., F]` with equal rows.
         shape: shape of an action, `[..., F]`; by default that of `nvec`.
         device: device of the actions.
         dtype: an integer dtype.
-        mask: available options of all factors, one after another, `[..., S]` bool.
+        mask: which options are available, concatenated over all factors, `[..., S]` bool.
         remove_singleton: whether a single factor has no axis, as in `MultiCategorical`.
     """
 
@@ -47,7 +47,7 @@ class FactorSpec(MultiCategorical):
         return counts
 
     def rand(self, shape: torch.Size | None = None) -> Tensor:
-        """Return random options; of the available ones if there is a mask."""
+        """Return random options; if there is a mask, only available options."""
         if self.mask is not None:
             masked: Tensor = MultiCategorical.rand(self, shape)
             return masked

@@ -1,7 +1,7 @@
-"""Compile the loops of a decision in a second process, so that the first battles need not wait for compilation.
+"""Compile the numba loops of a decision in a second process, so that the first battles need not wait for compilation.
 
-Both forms of a decision give the same bits. Battles start in the dense form and switch to the loops between two
-decisions, as soon as the compiled loops are on disk.
+The dense form of a decision (torch operations) and its loops give the same bits. Battles start in the dense form and
+switch to the loops between two decisions, as soon as the compiled loops are on disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ COMMAND = "from echelon.env.compile_loops import compile_loops; compile_loops()"
 
 
 class CompileProcess:
-    """A process that compiles the loops into this user's cache. It ends by itself, even if its parent ended before.
+    """A process that compiles the loops into this user's cache. The process ends by itself, even if its parent process
+    has ended before.
 
     Args:
         folder: folder of the compiled loops, from `cache_folder`.
@@ -45,7 +46,8 @@ class CompileProcess:
         )
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended; log the result once. If it failed, this process compiles the loops."""
+        """Return whether the process has ended; log the result once. If compilation failed in that process, this
+        process compiles the loops."""
         if self.process.poll() is None:
             return False
         if not self.is_logged:
@@ -62,8 +64,8 @@ def compile_process() -> CompileProcess | None:
     """Return the process that compiles the loops, started at the first call; None if the loops are cached, or if this
     process compiles them.
 
-    This process compiles them before the first decision if `ECHELON_COMPILE` is `wait`, the machine has one core, no
-    cache folder is writable, or no process can be started.
+    This process compiles the loops itself, before the first decision, if `ECHELON_COMPILE` is `wait`, the machine has
+    one core, no cache folder is writable, or no process can be started.
     """
     folder = cache_folder()
     if is_cached(LOOP):
@@ -82,7 +84,7 @@ def compile_process() -> CompileProcess | None:
 
 @functools.cache
 def announce_compile() -> None:
-    """Log, once per process, that its first decision compiles the loops."""
+    """Log once per process that the first decision compiles the loops."""
     if not is_cached(LOOP):
         logger.info("compiling the simulation for this processor, once, which takes about a minute")
 

@@ -1,4 +1,4 @@
-"""Estimate the memory of battles and maps of a config before it is allocated."""
+"""Estimate how much memory battles and maps of a config need, before any memory is allocated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of one battle and of one map, as stored."""
+    """Memory that one battle and one map occupy, in bytes."""
 
     ground: int
     """Bytes of a battle's own terrain."""
@@ -55,7 +55,7 @@ class Footprint:
 
 @functools.lru_cache(maxsize=64)
 def footprint_of(config: EnvConfig) -> Footprint:
-    """Return the bytes of one battle and one map of `config`, measured on empty ones."""
+    """Return the bytes of one battle and one map of `config`, measured on an empty battle and an empty map."""
     cpu, roster = torch.device("cpu"), build_roster(config, torch.device("cpu"))
     maps, zero = empty_map(config), torch.zeros(1, dtype=torch.int64, device="cpu")
     state = initial_state(zero, zero, maps, roster, config)
@@ -109,13 +109,14 @@ def bytes_of(tensors: Iterable[Tensor]) -> int:
 
 
 def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, rows: int = 0) -> int:
-    """Estimate the peak memory of stepped battles in bytes, within a factor of two; networks need more on top.
+    """Estimate the peak memory of battles while they are stepped, in bytes, within a factor of two and without
+    networks.
 
     Args:
         config: the battle configuration.
         num_envs: number of battles.
-        device: their device; a GPU generates all maps at once.
-        makes_maps: whether the map pool is generated for these battles, not shared.
+        device: device of the battles; a GPU generates all maps at once.
+        makes_maps: whether a map pool is generated for these battles; False if they share an existing pool.
         rows: decisions per battle in a rollout.
     """
     footprint = footprint_of(config)
@@ -127,7 +128,7 @@ def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_m
 def require_memory(
     config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, rows: int = 0
 ) -> None:
-    """Raise `ConfigError` if battles need more than the device's total memory, before any of it is allocated.
+    """Raise `ConfigError` if battles need more than the device's total memory, before any memory is allocated.
 
     Args:
         config, num_envs, device, makes_maps, rows: as in `needed_bytes`.

@@ -1,4 +1,4 @@
-"""Choose the form in which decisions run: loops, graphs of torch.compile, or eager mode."""
+"""Choose the form in which decisions run: numba loops, graphs of torch.compile, or eager mode."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ VARIABLE = "ECHELON_BACKEND"
 
 
 def form_of(device: torch.device, backend: Backend = "auto") -> Form:
-    """Return the form of an environment on a device.
+    """Return the form in which the decisions of an environment run on a device.
 
     Args:
         device: device of the environment.
         backend: as in `EchelonEnv`.
 
     Raises:
-        ConfigError: the backend is `loops`, and the device has no loops.
+        ConfigError: if the backend is `loops` and the device has no loops.
     """
     name, choice = "backend", backend
     if choice == "auto":
@@ -44,7 +44,7 @@ def form_of(device: torch.device, backend: Backend = "auto") -> Form:
 
 
 def without_loops(device: torch.device) -> Literal["graph", "eager"]:
-    """Return the form for `auto` on devices where loops are missing or slower."""
+    """Return the form that the backend `auto` selects on devices where loops are missing or slower."""
     # Without numba, a CPU uses eager mode: it gives the same bits as the numba loops, and compiled graphs do not.
     return "eager" if device.type == "cpu" else "graph"
 

@@ -1,6 +1,7 @@
 """Entries of a TensorDict as a flat dict, for the inner loops of rollouts and matches.
 
-Each access to a nested TensorDict takes a microsecond or more, as long as a small operator; a decision makes hundreds.
+Each access to a nested TensorDict takes a microsecond or more, as long as a small torch operator; a decision makes
+hundreds of accesses.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Leaves = dict[tuple[str, ...], Tensor]
 
 
 class Shown(Protocol):
-    """Entries of both groups and of the root, by key: a `TensorDictBase`, or `Leaves`."""
+    """A `TensorDictBase` or `Leaves`, from which the entries of both groups and of the root can be read by key."""
 
     def get(self, key: Any, default: Any = None, /) -> Any:
         """Return the entry, or `default`."""
@@ -31,7 +32,7 @@ NO_SIZES: Mapping[str, torch.Size] = MappingProxyType({})
 
 
 def leaves_from(shown: Shown) -> Leaves:
-    """Return the entries by key; a dict is returned without a copy."""
+    """Return the entries as a flat dict by key; an input that is a dict is returned without a copy."""
     if isinstance(shown, dict):
         return shown
     assert isinstance(shown, TensorDictBase)
@@ -70,7 +71,8 @@ def nested(
 
 
 def unchecked_tensordict(source: dict[str, Any], batch_size: torch.Size, device: torch.device) -> TensorDict:
-    """Return a TensorDict of entries known to be valid. Its public constructor would check and copy each entry."""
+    """Return a TensorDict of entries known to be valid. The public constructor of TensorDict would check and copy
+    each entry."""
     if torch.compiler.is_compiling():
         return TensorDict(source, batch_size, device=device)
     return TensorDict._new_unsafe(source, batch_size=torch.Size(batch_size), device=device)

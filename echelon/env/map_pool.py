@@ -28,13 +28,15 @@ PARTS = 1 << 32
 
 
 class MapPool:
-    """Pool of maps. Battles draw from all maps except the spares, which `renew` overwrites with fresh ones.
+    """Pool of maps. New battles draw from all maps except the spare maps, which `renew` overwrites with newly generated
+    maps.
 
-    By default maps are drawn uniformly, and positions by their weights; `set_weights` changes that.
+    By default, generated maps are drawn uniformly, and the start positions of a scenario by their weights;
+    `set_weights` changes the weights.
 
     Args:
-        sim_model: contains the maps; the last `config.map_spares` of them are the first spares.
-        usable_loops: returns the loops that observe battles, or None for the dense form.
+        sim_model: contains the maps; at first, the last `config.map_spares` maps are the spare maps.
+        usable_loops: function that returns the numba loops that compute observations, or None for torch operations.
     """
 
     def __init__(self, sim_model: SimModel, usable_loops: Callable[[], Loops | None]) -> None:
@@ -62,15 +64,18 @@ class MapPool:
     def set_weights(self, weights: Tensor | Sequence[float]) -> None:
         """Set the sampling weights of maps for battles that start from now on.
 
-        Call it between rollouts: it reads tensors on the host. Running battles keep their maps. Weights stay until they
-        are set again, and checkpoints store them. A map made by `renew` inherits the weight of the map it replaces.
+        Call this method between rollouts, because it reads tensors on the host. Running battles keep their maps.
+        Weights stay until they are set again, and checkpoints store them. A map made by `renew` inherits the weight of
+        the map it replaces.
 
         Args:
-            weights: `[M]` relative weight of each map of the pool. Weights of spares are ignored; weights of positions
-                multiply the positions' own. Shares are rounded to one of `D` slots, D >= 1,024.
+            weights: relative weight of each map of the pool, `[M]`. Weights of spare maps are ignored. The weight of a
+                start position is multiplied by the position's own weight. The probability of a map is rounded to a
+                multiple of 1 / D, where D >= 1,024 is the number of slots.
 
         Raises:
-            ConfigError: `weights` are not `[M]` finite non-negative numbers, or are 0 for all maps except spares.
+            ConfigError: if `weights` are not `[M]` finite non-negative numbers, or are 0 for all maps except spare
+                maps.
         """
         tensor, count = torch.as_tensor(weights, dtype=torch.float32), self.sim_model.maps.shape[0]
         require(tensor.shape == (count,), "weights", f"[{count}] numbers, one per map", tuple(tensor.shape))
@@ -84,9 +89,9 @@ class MapPool:
         """Set weights `[T]` of the active maps, in their order, without checks and without a host read.
 
         Args:
-            weights: `[T]` relative weights.
-            offset: 0..1, sampling position within each slot. A random offset gives each map its exact share on average,
-                however small (systematic resampling).
+            weights: relative weight of each active map, `[T]`.
+            offset: sampling position within each slot, in 0..1. A random offset gives each map its exact probability on
+                average, however small (systematic resampling).
         """
         slots = self.map_slots.shape[0]
         ends = (weights.double() / weights.double().amax() * PARTS).long().cumsum(0)  # [T]
@@ -95,12 +100,13 @@ class MapPool:
         self.is_weighted = True
 
     def renew(self, in_use: Tensor) -> int:
-        """Generate a new map in every free spare and swap it with the map that has been drawn longest.
+        """Generate a new map in place of each spare map that no battle uses, and exchange it for the oldest of the maps
+        that new battles draw.
 
         Reads tensors on the host.
 
         Args:
-            in_use: `[B]` int64 map index of each running battle. Spares in use do not change.
+            in_use: map index of each running battle, `[B]` int64. Spare maps that a battle uses do not change.
 
         Returns:
             Number of new maps.
@@ -122,7 +128,7 @@ class MapPool:
         return len(free)
 
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
-        """Overwrite the maps `index [K]` with maps generated from `seeds [K]`."""
+        """Overwrite the maps with the indices `index [K]` by maps generated from `seeds [K]`."""
         maps = make_maps(self.sim_model.config, self.sim_model.roster, seeds)
         for stored, data in (
             (self.sim_model.maps, maps),
@@ -143,12 +149,12 @@ class MapPool:
         """Restore the state of a pool with the same settings.
 
         Args:
-            seeds: `[M]` stored `sim_model.maps.seed`; maps with a different seed are generated again.
+            seeds: stored `sim_model.maps.seed`, `[M]`; maps with a different seed are generated again.
             active, spares, renewals, oldest: stored attributes.
             weighted: stored `map_slots` if weights were set, else None.
 
         Raises:
-            ConfigError: the pool consists of positions, and the seeds differ from theirs.
+            ConfigError: if the maps belong to start positions of a scenario and their seeds differ from `seeds`.
         """
         is_written = len(self.sim_model.config.positions) > 0
         is_same = not is_written or torch.equal(seeds.cpu(), self.sim_model.maps.seed.cpu())
@@ -177,7 +183,7 @@ def draw_map(seed: Tensor, map_slots: Tensor) -> Tensor:
 
 
 def initial_observations_of(sim_model: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
-    """Return initial observations of a battle on each map, batch `[M]`; they depend only on the map."""
+    """Return the initial observation of a battle on each map, batch `[M]`; it depends only on the map."""
     count, device = maps.shape[0], sim_model.roster.hull.device
     seed = torch.zeros(count, dtype=torch.int64, device=device)
     with one_thread(device):

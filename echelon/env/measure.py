@@ -1,4 +1,5 @@
-"""Measure whether loops are the faster form of a decision on a device, and whether they give the same bits."""
+"""Measure whether numba loops compute decisions faster than other forms on a device, and whether they give the same
+bits."""
 
 from __future__ import annotations
 
@@ -25,16 +26,17 @@ ROUNDS = 3
 
 
 def measure(device: torch.device) -> Measurement:
-    """Measure the loops of a device, and save the result for `auto`; takes minutes if nothing is compiled yet.
+    """Measure the numba loops on a device, and save the result for the backend `auto`. This takes minutes if nothing is
+    compiled yet.
 
     Args:
         device: a CPU or a GPU.
 
     Returns:
-        Speed of loops and of the other form, and whether loops gave the same bits.
+        The speed of the loops and of the form without loops, and whether the loops gave the same bits.
 
     Raises:
-        ConfigError: there are no loops for this device.
+        ConfigError: if there are no loops for this device.
     """
     config = EnvConfig.small() if device.type == "cpu" else EnvConfig.standard()
     file, other = measurement_file(device), form_of(device, without_loops(device))
@@ -60,7 +62,8 @@ def measure(device: torch.device) -> Measurement:
 
 
 def battles_to_time(config: EnvConfig, device: torch.device) -> int:
-    """Return `MOST_BATTLES` for a GPU, halved until four times as many fit into free memory; `BATTLES` for a CPU."""
+    """Return the number of battles to time, which is `BATTLES` on a CPU. On a GPU, the number is `MOST_BATTLES`,
+    halved until four times as many battles fit into free memory."""
     num_envs = BATTLES if device.type == "cpu" else MOST_BATTLES
     while num_envs > BATTLES and 4 * needed_bytes(config, num_envs, device) > free_memory(device):
         num_envs //= 2
@@ -90,7 +93,7 @@ def bytes_of(tensor: Tensor) -> bytes:
 def timed_rollout(env: EchelonEnv) -> Callable[[], float]:
     """Return a warmed-up function that plays `DECISIONS` decisions of crowded battles, as CUDA graphs on a GPU.
 
-    It returns the seconds of these decisions and their restarts.
+    The function returns the time in seconds that these decisions and the restarts took.
     """
     actions = random_actions(env)
     decide, inputs = decision_in_place(env, actions[0])

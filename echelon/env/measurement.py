@@ -1,6 +1,7 @@
-"""Result of `echelon doctor --measure`: whether loops on a device give equal battles, and how fast they are.
+"""Result of `echelon doctor --measure`: whether numba loops on a device give bit-identical battles, and how fast the
+loops are.
 
-The file is in the cache of compiled loops. It decides which form `backend="auto"` selects on a GPU.
+The result is stored in the cache of compiled loops. The result decides which form `backend="auto"` selects on a GPU.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class Measurement:
 
     @property
     def prefers_loops(self) -> bool:
-        """Whether `auto` selects the loops."""
+        """Whether the backend `auto` selects the loops."""
         return self.is_equal and self.loops_per_s > self.other_per_s
 
     @property
     def line(self) -> str:
-        """The measurement as one line, printed by the doctor."""
+        """The measurement as one line, as `echelon doctor` prints it."""
         bits = "the bits of the dense form" if self.is_equal else "OTHER BITS than the dense form"
         return f"loops {self.loops_per_s:,.0f} agent-steps/s, {bits}; {self.other} {self.other_per_s:,.0f}"
 
@@ -84,9 +85,9 @@ def save_measurement(device: torch.device, measurement: Measurement) -> None:
 
 
 def load_measurement(device: torch.device) -> Measurement | None:
-    """Return the measurement of a device for these versions and sources; None without one.
+    """Return the stored measurement of a device for the current versions and sources; None if there is none.
 
-    A damaged file causes a warning and None.
+    If the file is damaged, log a warning and return None.
     """
     file = measurement_file(device)
     if file is None or not file.exists():

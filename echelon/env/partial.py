@@ -19,16 +19,18 @@ RESET, STEP = "_reset", "_step"
 
 
 class PartialEnv(EnvBase):
-    """An environment whose partial `reset` and `step` return the other battles unchanged.
+    """An environment whose `reset` and `step` can be limited to some battles by a mask, and then return the other
+    battles unchanged.
 
-    TorchRL fills the other battles with zeros if the caller passes only a mask. Here `_reset` and `_step` of a subclass
-    return their last observation.
+    TorchRL fills the other battles with zeros if the caller passes only a mask. Here, `_reset` and `_step` of a
+    subclass return the last observation of the other battles.
     """
 
     __signature__ = InitSignature()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> PartialEnv:
-        """Accept moves between devices and reject other dtypes: `to`, `half`, `double` and `type` all end here."""
+        """Accept moves between devices and reject other dtypes, because `to`, `half`, `double` and `type` all call
+        this method."""
         dtype = fn(torch.empty(0, dtype=torch.float32, device="cpu")).dtype
         require(dtype == torch.float32, "dtype of an environment and its opponent", "torch.float32", dtype)
         return super()._apply(fn, recurse)
@@ -98,7 +100,8 @@ def restore_state(moves: Tensor, before: State, after: State) -> State:
 
 
 def restore_entries(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
-    """Overwrite `played` for battles not in `moves [B, 1]`: observations of `before`, and zeros for rewards `paid`."""
+    """For battles not in `moves [B, 1]`, overwrite the entries of `played` by the observations in `before`, and the
+    rewards with the keys `paid` by zeros."""
     mask = moves[:, 0]
     for key in before.keys(include_nested=True, leaves_only=True):
         played.set(key, select(mask, played.get(key), before.get(key)))

@@ -1,7 +1,8 @@
-"""Rehearsal before training on a GPU: compare each compiled function with its dense form, and test a capture.
+"""Rehearsal before training on a GPU: compare each compiled function with its dense form (torch operations), and test
+whether decisions can be captured as CUDA graphs.
 
-If a function differs or fails, the next simpler form replaces it: eager mode replaces graphs and loops, and a called
-decision replaces a captured one.
+If a function differs or fails, the next simpler form replaces it: eager mode replaces graphs and loops, and a normal
+call of a decision replaces a captured graph.
 """
 
 from __future__ import annotations
@@ -90,17 +91,18 @@ def should_rehearse(env: EchelonEnv) -> bool:
 
 
 def rehearse(env: EchelonEnv, captures: bool = False) -> RehearsalResult:
-    """Play some decisions of crowded battles, compare, and fall back where a function differs or fails.
+    """Play some decisions of crowded battles, compare functions with their dense forms, and fall back to a simpler form
+    if a function differs or fails.
 
-    Afterwards the environment is as after construction, with the same seeds. It compiles here what its first step would
-    compile.
+    Afterwards, the environment is in the state after construction, with the same seeds. The rehearsal compiles the
+    functions that the first step would otherwise compile.
 
     Args:
         env: the environment.
         captures: whether decisions will be captured as CUDA graphs.
 
     Raises:
-        ConfigError: an error made the device unusable for this process.
+        ConfigError: if an error made the device unusable for this process.
     """
     began, next_seed, requested = time.perf_counter(), env.next_seed, env.form
     action = random_actions(env)
@@ -125,7 +127,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> RehearsalResult:
 
 
 class Mismatch(Exception):
-    """A function differs from its dense form too often."""
+    """Raised if a function differs from its dense form in too many battles."""
 
 
 class Comparison:
@@ -138,7 +140,8 @@ class Comparison:
     def wrap(
         self, name: str, function: Callable[..., Any], dense: Callable[..., Any], batched: int
     ) -> Callable[..., Any]:
-        """Return `function` with a comparison to `dense` at each call; `batched` as in `COMPARED`."""
+        """Return `function`, wrapped so that each call is compared with `dense`; `batched` is the number of first
+        arguments that have a row per battle."""
 
         def call(*arguments: Any) -> Any:
             # Copy the arguments before the call, because the call changes terrain in place.
@@ -193,7 +196,7 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def differs(value: Tensor, other: Tensor) -> Tensor:
-    """Return a mask of elements that differ by more than compilation explains."""
+    """Return a mask of the elements that differ by more than the rounding of compiled code can explain."""
     if not value.is_floating_point():
         return value != other
     is_near = (value - other).abs() <= ABSOLUTE + RELATIVE * other.abs()
@@ -244,9 +247,9 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
 
     Args:
         env: the environment.
-        decisions: `[T, B, N, D]` actions.
-        into_buffers: whether streams are written to fixed buffers, as in captured decisions. That compiles another
-            graph, which takes as long.
+        decisions: actions of T decisions, `[T, B, N, D]`.
+        into_buffers: whether streams are written to fixed buffers, as in captured decisions. With fixed buffers,
+            another graph is compiled, which takes as long as the graph without buffers.
     """
     comparison, loops_dense = Comparison(), dense_decision(env)
 
@@ -272,7 +275,8 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
 
 
 def decision_in_place(env: EchelonEnv, action: Tensor) -> tuple[GraphedFunction, Tensor]:
-    """Return a graphed decision of crowded battles in fixed buffers, and its input buffer, a copy of `action`."""
+    """Return a function that plays a decision of crowded battles in fixed buffers as a CUDA graph, and the buffer
+    for its actions, a copy of `action`."""
     static, inputs = StaticBattles(env, crowded(env)), action.clone()
 
     def decide() -> None:
@@ -282,7 +286,8 @@ def decision_in_place(env: EchelonEnv, action: Tensor) -> tuple[GraphedFunction,
 
 
 def _captures(env: EchelonEnv, decisions: Tensor, next_seed: Tensor, played: State | None) -> bool:
-    """Return whether replays of a captured decision lead to the same state as calls. The graph is then discarded."""
+    """Return whether replays of a captured decision lead to the same state as normal calls. The captured graph is
+    discarded afterwards."""
     if played is None:
         _play(env, crowded(env), decisions)
         played = env.state

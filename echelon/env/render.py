@@ -25,13 +25,13 @@ def render(state: State, sim_model: SimModel, battle: int, side_px: int) -> np.n
     """Draw one battle of a state. The same state gives the same pixels.
 
     Args:
-        state: B battles.
+        state: state of B battles.
         sim_model: rules, roster and maps.
         battle: index of the battle, 0..B - 1.
         side_px: longer side of the map in the picture, px.
 
     Returns:
-        `[H, W, 3]` uint8, H and W even; the top is +y.
+        The picture, `[H, W, 3]` uint8 with even H and W; the map's y axis points up.
     """
     current = state[battle].cpu()
     ground = sim_model.maps[int(current.map_id)].cpu()

@@ -1,4 +1,5 @@
-"""Restart battles in their rows: selected by a mask on a GPU, without a host read, or by index on a CPU."""
+"""Restart battles in their rows of the batch, selected by a mask on a GPU (without a host read) or by index on a
+CPU."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ TELEMETRY, WINNER = ("telemetry",), ("outcome", "winner")
 
 
 class Selection:
-    """Some of B battles: selected by a mask, without a host read, or by their row indices.
+    """A selection of some of B battles, given by a mask, without a host read, or by their row indices.
 
     With a mask, values are computed for all battles and selected afterwards; with rows, no other battle is touched.
 
     Args:
-        mask: `[B]` bool; None if `rows` is given.
-        rows: `[R]` int64; None if `mask` is given.
+        mask: which battles are selected, `[B]` bool; None if `rows` is given.
+        rows: indices of the selected battles, `[R]` int64; None if `mask` is given.
     """
 
     def __init__(self, mask: Tensor | None = None, rows: Tensor | None = None) -> None:
@@ -44,15 +45,15 @@ class Selection:
         return cls(rows=rows_where(mask))
 
     def of(self, values: Tensor) -> Tensor:
-        """Return the selected rows of `values [B, ...]`: `[R, ...]`, or with a mask all `[B, ...]`."""
+        """Return the selected rows of `values [B, ...]`, as `[R, ...]`; with a mask, return all rows, `[B, ...]`."""
         return values if self.rows is None else values[self.rows]
 
     def replaced(self, old: Any, new: Any) -> Any:
         """Return `old [B, ...]` with the selected rows taken from `new`; both are tensors or dataclasses of tensors.
 
         Args:
-            old: `[B, ...]`
-            new: `[R, ...]` with rows, `[B, ...]` with a mask.
+            old: values of all battles, `[B, ...]`.
+            new: new values, `[R, ...]` with rows, `[B, ...]` with a mask.
         """
         if not isinstance(old, Tensor):
             return old.apply(self.replaced, new)
@@ -62,12 +63,12 @@ class Selection:
         return select(self.mask, new, old)
 
     def ground(self, terrain: Terrain) -> Terrain | None:
-        """Return the terrain for `initial_state`: with a mask the present one, which is restored afterwards; with rows
-        None, for a new one."""
+        """Return the argument `terrain` of `initial_state`: with a mask, the current terrain, which is reset
+        afterwards; with rows, None, which creates new terrain."""
         return terrain if self.rows is None else None
 
     def restore(self, terrain: Terrain, fresh: Terrain) -> None:
-        """Copy `fresh [R]` into the terrain of the selected battles, in place; only with rows."""
+        """Copy `fresh [R]` into the terrain of the selected battles, in place; requires a selection by rows."""
         for field in Terrain.__dataclass_fields__:
             getattr(terrain, field)[self.rows] = getattr(fresh, field)
 
@@ -94,12 +95,13 @@ def reset_battles(
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
 ) -> ResetResult:
-    """Start new battles in the selected rows: seeds, state and initial observations. Clear rewards and outcomes.
+    """Start new battles in the selected rows: set seeds, state and initial observations, and clear rewards and
+    outcomes.
 
     Args:
         selection: the battles to restart.
-        next_seed: `[B]` int64 seeds of the new battles.
-        state: the battles before; not modified.
+        next_seed: seeds of the new battles, `[B]` int64.
+        state: state of the battles before the restart; not modified.
         leaves: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
         sim_model: rules, roster and maps.
         map_slots, initial_observations: fields of the `MapPool`.
@@ -127,7 +129,7 @@ def with_initial_observations(
     streams: Mapping[str, Tensor],
     teams: Mapping[str, slice],
 ) -> ResetResult:
-    """Replace the cached initial observations of the selected battles by computed ones.
+    """Replace the cached initial observations of the selected battles by observations computed for these battles.
 
     Args:
         restarted: result of `reset_battles`.
@@ -152,15 +154,16 @@ def reset_rows(
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
 ) -> tuple[Tensor, State]:
-    """Restart the battles `rows [R]` int64 in place, where loops made the state and the observations.
+    """Restart the battles `rows [R]` int64 in place; requires that numba loops made the state and the observations.
 
     Mechs, shots, clouds, tally, terrain and `shown` are written in place, so no other battle is copied. Other fields of
     the state are copied, because earlier states may share them.
 
     Args:
-        rows: `[R]` int64 battles to restart.
-        next_seed, state, sim_model, map_slots, initial_observations: as in `reset_battles`, on maps without areas.
-        shown: `[B, N, ...]` streams by name, and `telemetry [B, 16, 16]`.
+        rows: indices of the battles to restart, `[R]` int64.
+        next_seed, state, sim_model, map_slots, initial_observations: as in `reset_battles`, on maps without spawn
+            areas.
+        shown: streams by name, `[B, N, ...]` each, and `telemetry [B, 16, 16]`.
 
     Returns:
         The next seeds `[B]` and the state.
@@ -188,17 +191,18 @@ def reset_rows(
 
 
 def reset_by_mask(which: Tensor, *arguments: Any) -> ResetResult:
-    """Restart the battles `which [B]` bool without a host read: a function of tensors, for torch.compile."""
+    """Restart the battles where `which [B]` is True, without a host read, so that torch.compile can compile the
+    restart."""
     return reset_battles(Selection(which), *arguments)
 
 
 def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
-    """Copy the initial terrain of their maps to some battles, in place.
+    """Reset the terrain of the battles that restart to the initial terrain of their maps, in place.
 
     Args:
         terrain: terrain of B battles.
-        which: `[B]` bool, the battles that restart.
-        map_id: `[B]` int64 map of each battle.
+        which: the battles that restart, `[B]` bool.
+        map_id: index of each battle's map, `[B]` int64.
         maps: the maps.
     """
     targets = [terrain.solid, terrain.opaque, terrain.rubble, terrain.damage]
@@ -247,9 +251,9 @@ def reset_into_buffers(
     Observation streams and terrain are not written here, but by `replace_rows`.
 
     Args:
-        which: `[B]` bool, the battles that restart.
+        which: the battles that restart, `[B]` bool.
         state, leaves: result of the last decision.
-        remembered: next memories of the policies. Other memories have not changed since the last reset.
+        remembered: next memories of the policies. Memories that are not listed have not changed since the last reset.
         buffers: receives the values, in place.
         sim_model, map_slots, initial_observations: as in `reset_battles`.
     """
@@ -269,7 +273,8 @@ def reset_into_buffers(
 def cached_initial_observation(
     fresh: State, sim_model: SimModel, initial_observations: Mapping[str, Tensor], wanted: Collection[object]
 ) -> Leaves:
-    """Return initial observations, masks and telemetry of battles; only observations whose key is in `wanted`."""
+    """Return cached initial observations, masks and telemetry of new battles; observations only if their key is in
+    `wanted`."""
     leaves: Leaves = {TELEMETRY: sim_model.maps.telemetry[fresh.map_id]}
     for group, span in sim_model.roster.teams.items():
         keys = {(group, "observation", name): name for name in STREAMS}
@@ -287,9 +292,10 @@ def open_on_map(
     initial_observations: Mapping[str, Tensor],
     terrain: Terrain | None = None,
 ) -> State:
-    """Return new battles, each on a map drawn by its own seed `[B]`, which is `placed` in the config's split.
+    """Return the state of new battles. Each battle's `seed [B]` is first moved into the seed range of the config's
+    split, and then determines the map.
 
-    `terrain` as in `initial_state`.
+    The argument `terrain` is that of `initial_state`.
     """
     seed = placed(seed, sim_model.config.split)
     map_id = draw_map(seed, map_slots)
@@ -300,7 +306,7 @@ def open_on_map(
 
 
 def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """Return `yes` for the battles `which [B]` bool, `no` for the others; both `[B, ...]`."""
+    """Return `yes [B, ...]` for the battles `which [B]` bool, and `no [B, ...]` for all other battles."""
     return torch.where(which.view(-1, *[1] * (yes.dim() - 1)), yes, no)
 
 
@@ -315,10 +321,10 @@ def replace_rows(
     """Copy row `rows[b]` of each source to row b of its target, in the target's dtype, for the battles `which`.
 
     Args:
-        which: `[B]` bool.
-        rows: `[B]` int64; None copies row b to row b.
-        targets: `[B, ...]` each, changed in place.
-        sources: `[R, ...]` each, in other memory than the targets; None writes zeros.
+        which: the battles to write, `[B]` bool.
+        rows: index of the source row of each battle, `[B]` int64; None copies row b to row b.
+        targets: tensors `[B, ...]`, changed in place.
+        sources: tensors `[R, ...]`, in other memory than the targets; None writes zeros.
     """
     for target, source in zip(targets, sources, strict=True):
         if source is None:

@@ -33,7 +33,7 @@ class Specs:
         device: device of the specs.
         info: whether outcomes and reward terms are included.
         num_terms: number of reward terms.
-        has_commanders: whether, if orders are on, commanders are groups of their own and mechs observe orders.
+        has_commanders: whether commanders have groups of their own and mechs observe orders, if orders are enabled.
     """
 
     config: EnvConfig
@@ -49,7 +49,8 @@ class Specs:
         """Return the observation spec: streams, masks, memories and reward terms by group; at the root telemetry,
         `is_init` and the outcome.
 
-        Terms and outcome are here because TorchRL treats every leaf of `reward_spec` as a separate reward.
+        Reward terms and outcome are in the observation spec because TorchRL treats every leaf of `reward_spec` as a
+        separate reward.
         """
         return self._root(
             **{group: self._team(count) for group, count in self.teams.items()},
@@ -60,7 +61,7 @@ class Specs:
         )
 
     def action(self) -> Composite:
-        """Return the action spec: `(group, "action") [B, A, D]` in [-1, 1]."""
+        """Return the action spec, with `(group, "action") [B, A, D]` in [-1, 1]."""
         width = layout.action_width(self.config.comm_dim)
         return self._root(
             **{
@@ -79,7 +80,7 @@ class Specs:
 
     @property
     def commanders(self) -> dict[str, tuple[int, int]]:
-        """Numbers of packs and enemies by group of commanders; empty if orders are off."""
+        """Number of packs and number of enemies, by group of commanders; empty if orders are disabled."""
         groups = commanders_of(self.config) if self.has_commanders else {}
         enemies = len(self.config.red), len(self.config.blue)
         return {group: (len(names), count) for (group, names), count in zip(groups.items(), enemies, strict=False)}
@@ -88,7 +89,7 @@ class Specs:
         return self._root(**{key: self.flags(1) for key in DONE_KEYS})
 
     def _streams(self, streams: Iterable[Stream], mechs: tuple[int, ...], *sizes: object) -> dict[str, TensorSpec]:
-        """Return the specs of streams and their masks by name; `sizes` as in `Stream.rows`."""
+        """Return the specs of streams and their masks by name; `sizes` are the arguments of `Stream.rows`."""
         specs: dict[str, TensorSpec] = {}
         comm_dim = self.config.comm_dim
         for stream in streams:

@@ -1,4 +1,4 @@
-"""Battles stepped by a collector or a match: called normally, or in fixed buffers for a CUDA graph."""
+"""Step the battles of a collector or a match: with normal calls, or in fixed buffers for a CUDA graph."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ def is_memory(key: tuple[str, ...]) -> bool:
 
 
 class CalledBattles:
-    """Battles whose tensors are new after each decision, as in `EchelonEnv.step` and `maybe_reset`, as plain tensors.
+    """Battles stepped with normal calls, which return new tensors as `EchelonEnv.step` and `maybe_reset` do, but in a
+    flat dict.
 
-    After a decision in loops on a CPU, restarted battles are written into their rows of its output.
+    After a decision in numba loops on a CPU, a restart writes new battles into their rows of the decision's output.
 
     Args:
-        env: the environment. Its last observation is computed from this object.
+        env: the environment. The environment's last observation is computed from this object.
         current: input of the next decision, as `step_and_maybe_reset` returns it.
     """
 
@@ -69,7 +70,7 @@ class CalledBattles:
 
     @property
     def current(self) -> TensorDictBase:
-        """`leaves` as a tensordict, as `step_and_maybe_reset` returns it."""
+        """The entries in `leaves` as a TensorDict, in the form that `step_and_maybe_reset` returns."""
         if self._shown is None:
             self._shown = self._as_tensordict()
         return self._shown
@@ -84,12 +85,13 @@ class CalledBattles:
         return self.env.shown_after(self._last)
 
     def tensordict_after(self, decided: Shown) -> TensorDictBase:
-        """Return the `next` of `EchelonEnv.step` for the last `step`, with the memories of `decided`."""
+        """Return the `next` entry that `EchelonEnv.step` would return for the last `step`, with the memories in
+        `decided`."""
         assert self._last is not None
         return self.env.tensordict_after(self._last, decided)
 
     def ended(self, after: Leaves) -> Tensor | None:
-        """Return `[R]` int64 rows of battles that ended; None if the host does not read them."""
+        """Return the rows of the battles that ended, `[R]` int64; None if the host may not read them."""
         return rows_where(after["done",][:, 0]) if self.env.may_read_host else None
 
     def restart(self, after: Leaves, remembered: Sequence[NextMemory], ended: Tensor | None = None) -> None:
@@ -162,9 +164,9 @@ class CalledBattles:
 class StaticBattles:
     """State, next seeds and last observation of an environment, in fixed buffers that are written in place.
 
-    `EchelonEnv.step` and a restart return new tensors. Here a decision writes observations once, to where the next
-    decision reads them, and a restart replaces those of new battles there. Terrain, which a step changes in place,
-    keeps its buffers.
+    `EchelonEnv.step` and a restart return new tensors. Here, a decision writes observations directly into the buffers
+    that the next decision reads, and a restart overwrites the observations of new battles in these buffers. Terrain,
+    which a step changes in place, keeps its buffers.
 
     Args:
         env: the environment, which refers to these buffers from now on.
@@ -207,12 +209,13 @@ class StaticBattles:
 
     @property
     def are_in_place(self) -> bool:
-        """Whether the environment still refers to these buffers: a restore or reset would have replaced them."""
+        """Whether the environment still refers to these buffers; a restored state or a full reset would have
+        replaced the buffers."""
         return self.env.state is self.state and self.env.next_seed is self.next_seed
 
     @property
     def leaves(self) -> Leaves:
-        """`current` as a flat dict by key."""
+        """The entries of `current` as a flat dict by key."""
         return leaves_from(self.current)
 
     def step(self, decided: Shown) -> Leaves:
@@ -228,7 +231,7 @@ class StaticBattles:
         return self.env.shown_after(self._last)
 
     def tensordict_after(self, decided: Shown) -> TensorDictBase:
-        """Return `next` as in `CalledBattles`."""
+        """Return the `next` entry, as `CalledBattles.tensordict_after` does."""
         assert self._last is not None
         return self.env.tensordict_after(self._last, decided)
 
@@ -242,7 +245,7 @@ class StaticBattles:
 
         Args:
             after, ended: as in `CalledBattles`.
-            remembered: next memories of policies, by default the present ones; restarted battles get zeros.
+            remembered: next memories of policies, by default the current memories; restarted battles get zeros.
         """
         env, mask = self.env, after["done",][:, 0]
         if remembered is None:
@@ -258,7 +261,7 @@ class StaticBattles:
         self._return()
 
     def _played(self) -> State:
-        """Return the state after the step; unchanged leaves are the same tensors as the buffers."""
+        """Return the state after the step; leaves that the step did not change are the buffers themselves."""
         old, state = leaves_of(self.state), self.env.state
         leaves = {name: old[name] if is_same(old[name], new) else new for name, new in leaves_of(state).items()}
         return with_leaves(state, leaves)

@@ -1,8 +1,9 @@
-"""Views of the environment for other programs: one team or a part of it, both teams, or every mech as a batch row.
+"""Functions that create views of the environment, of one team or a part of it, of both teams, or with each mech as a
+batch row.
 
 `versus`, `partners`, `teams` and `mechs` each build an `EchelonEnv` and a view of it, which is a TorchRL environment on
-the same device. A view renames and reshapes; it adds no rule. Finished battles restart inside `maybe_reset` without a
-copy to the host.
+the same device. A view only renames and reshapes entries; the rules of the battle stay the same. Finished battles
+restart inside `maybe_reset` without a copy to the host.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from echelon.views.view import View
 
 
 class MechView(View):
-    """Every commanded mech as a row of the batch `[B, n]`; use `mechs` to create one.
+    """A view with every commanded mech as a row of the batch `[B, n]`; create it with `mechs`.
 
-    Keys are as in `View`, without a group: `observation [B, n, F]`, `action [B, n, D]`, `reward [B, n, 1]`, `mask
-    [B, n]`. Entries of a battle are expanded to its mechs: `telemetry [B, n, 16, 16]`, `done [B, n, 1]`.
+    Keys are those of `View` without the group, such as `observation [B, n, F]`, `action [B, n, D]`, `reward [B, n, 1]`
+    and `mask [B, n]`. Entries of a battle, such as `telemetry [B, n, 16, 16]` and `done [B, n, 1]`, are expanded to its
+    mechs.
     """
 
     def _batch(self, num_envs: int, count: int) -> torch.Size:
@@ -53,7 +55,7 @@ class MechView(View):
         super()._set_specs(merged, action[group].clone(), reward[group].clone(), flags.to(self.device))
 
     def _expanded(self, spec: Any) -> Any:
-        """Expand the spec of a battle's entry, `[B, ...]`, to each of its mechs."""
+        """Expand the spec of a battle's entry, `[B, ...]`, to its mechs, `[B, n, ...]`."""
         return spec.unsqueeze(1).expand(*self.batch_size, *spec.shape[1:]).clone()
 
     def _key(self, group: str, name: str) -> tuple[str, ...]:
@@ -84,7 +86,7 @@ def env_of(
     seed: int | Tensor | None,
     settings: Mapping[str, Any],
 ) -> EchelonEnv:
-    """Create the environment of the view that `maker` creates; reject unknown `settings`."""
+    """Create the `EchelonEnv` for a view of the function `maker`; reject unknown `settings`."""
     check_further(maker, settings)
     return EchelonEnv(config, num_envs, device, seed, **settings)
 
@@ -106,24 +108,27 @@ def versus(
     dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """Create a view of one team against an opponent inside the environment.
+    """Create a view in which the user commands one team, and an opponent policy inside the environment commands the
+    other team.
 
-    The A mechs form one group `agents`, or the given groups. A group of k mechs has `(group, "action") [B, k, 18 +
-    comm_dim]`, `(group, "observation") [B, k, F]`, `(group, "reward") [B, k, 1]`, `(group, "mask") [B, k]` and more;
-    see `echelon.views.view.View`.
+    The A mechs of the user's team form one group `agents`, or the given `groups`. A group of k mechs has
+    `(group, "action") [B, k, 18 + comm_dim]`, `(group, "observation") [B, k, F]`, `(group, "reward") [B, k, 1]`,
+    `(group, "mask") [B, k]` and more; see `echelon.views.view.View`.
 
     Args:
-        config, num_envs, device, seed: the battle, the number of battles B, their device and seeds; see `EchelonEnv`.
-        opponent: `heuristic:TIER`, the path of a checkpoint folder, `package.module:Commander`, or a policy of a team
-            (`echelon.views.group_policy.TeamPolicy`). The view stores its memory. A trained opponent samples its
-            actions from the battle's seed.
-        side: team that the user commands; with `both`, blue in battles 0, 2, ... and red in battles 1, 3, ....
-        groups: groups of the mechs `agent_0` to `agent_{A - 1}`: their names by group, such as `{"scouts": ["agent_4"],
-            "others": [...]}`; "class", "pack" or "mech" for a group of each class (`heavy`), of each pack (`pack_0`) or
-            of each mech (`agent_0`); or a `MarlGroupMapType`.
-        group_map: TorchRL's name of `groups`.
+        config: the battle.
+        num_envs: number of parallel battles B.
+        device, seed: device and seeds of the battles; see `EchelonEnv`.
+        opponent: the other team's policy, given as `heuristic:TIER`, as the path of a checkpoint folder, as
+            `package.module:Commander`, or as a team policy (`echelon.views.group_policy.TeamPolicy`). The view stores
+            the opponent's memory. A trained opponent samples its actions from the battle's seed.
+        side: team that the user commands; with `both`, blue in even battles and red in odd battles.
+        groups: groups of the mechs `agent_0` to `agent_{A - 1}`, as a dict of mech names by group, such as
+            `dict(scouts=["agent_4"], others=[...])`; "class", "pack" or "mech" for a group of each class (`heavy`), of
+            each pack (`pack_0`) or of each mech (`agent_0`); or a `MarlGroupMapType`.
+        group_map: the same as `groups`, under the name that TorchRL uses.
         observation, action, state, memory, dtype: see `View`.
-        settings: further arguments of `EchelonEnv`: `backend`, `maps`, `info`, `observer`, `extra_rewards`.
+        settings: further arguments of `EchelonEnv`, namely `backend`, `maps`, `info`, `observer`, `extra_rewards`.
 
     Returns:
         The view, batch `[B]`.
@@ -131,7 +136,7 @@ def versus(
     Raises:
         ConfigError: if a setting is out of range, a mech is not in exactly one group, the opponent is a network in
             training mode, or `side` is `both` and the teams differ in size.
-        FileError: if the opponent is a path without a checkpoint for such battles.
+        FileError: if the opponent is a path that contains no checkpoint for battles of `config`.
     """
     env = env_of(versus, config, num_envs, device, seed, settings)
     commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
@@ -159,24 +164,25 @@ def partners(
     dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """Create a view of some mechs of a team, for ad hoc teamwork: a partner policy commands the others.
+    """Create a view of some mechs of a team, for ad hoc teamwork: a partner policy commands the team's other mechs.
 
-    Entries are as in `versus`, for k mechs. The partner decides for the whole team, and its actions for the user's
-    mechs are dropped.
+    The view has the entries of a `versus` view, for the user's k mechs. The partner decides for the whole team, and its
+    actions for the user's mechs are dropped.
 
     Args:
-        partner: policy of the team's other mechs, in the forms of `opponent`.
-        mine: number k of the user's mechs, the first ones of the team, or a list of their places in the team.
+        partner: policy of the team's other mechs, in one of the forms of `opponent` in `versus`.
+        mine: which mechs the user commands, as a number k for the first k mechs of the team, or as a list of indices in
+            the team.
         config, opponent, num_envs, device, seed, side, observation, action, state, memory, dtype, settings: see
             `versus`.
-        groups, group_map: see `versus`; mechs are named by their place, `agent_3`.
+        groups, group_map: see `versus`; mechs are named by their index in the team, such as `agent_3`.
 
     Returns:
         The view, batch `[B]`.
 
     Raises:
-        ConfigError: as `versus`, or if `mine` leaves no mech to the user or to the partner.
-        FileError: if the partner or the opponent is a path without a checkpoint for such battles.
+        ConfigError: in the cases of `versus`, or if `mine` leaves no mech to the user or to the partner.
+        FileError: if the partner or the opponent is a path that contains no checkpoint for battles of `config`.
     """
     env = env_of(partners, config, num_envs, device, seed, settings)
     team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
@@ -189,7 +195,7 @@ def partners(
 
 
 def places_of(mine: int | Sequence[int], mechs: int) -> list[int]:
-    """Return the sorted places of the user's mechs in a team."""
+    """Return the sorted indices of the user's mechs in a team."""
     limit = f"1..{mechs - 1}, a number of mechs, or different places among 0..{mechs - 1}, not all of them"
     indices: list[int] = []
     with contextlib.suppress(ConfigError):  # The error below is more precise than that of `whole`.
@@ -217,13 +223,14 @@ def teams(
 ) -> View:
     """Create a view of both teams, commanded by the user: one group per team, or any partition of all mechs.
 
-    Entries and shapes are as in `versus`, for the mechs of both teams.
+    The view has the entries and shapes of a `versus` view, for the mechs of both teams.
 
     Args:
         groups: names of the groups of blue and red instead of `("blue", "red")`; or a partition of the mechs `blue_0`,
-            `red_0` and so on: their names by group; "class", "pack" or "mech" for a group of each class
+            `red_0` and so on, as a dict of mech names by group; "class", "pack" or "mech" for a group of each class
             (`blue_heavy`), of each pack (`blue_pack_0`) or of each mech of a team (`blue_0`); or a `MarlGroupMapType`.
-        group_map: a partition for use with team names in `groups`, which also name the mechs: `{name}_0` and so on.
+        group_map: a partition of the mechs, if `groups` contains team names; mechs are named after their team, as
+            `{name}_0` and so on.
         config, num_envs, device, seed, observation, action, state, memory, dtype, settings: see `versus`.
 
     Returns:
@@ -247,7 +254,7 @@ def teams(
 def groups_of_team(
     groups: Partition | None, group_map: Partition | None, members: Sequence[Member]
 ) -> dict[str, list[str]]:
-    """Return the groups of one team from the argument that was used, `groups` or `group_map`; by default `agents`."""
+    """Return the groups of one team, given as `groups` or as `group_map`; by default, one group `agents`."""
     require(groups is None or group_map is None, "group_map", "left out where groups are given", group_map)
     if groups is not None:
         return groups_of(groups, members)
@@ -289,8 +296,9 @@ def mechs(
 ) -> MechView:
     """Create a view with every commanded mech as a row of the batch `[B, n]`, for single-agent code.
 
-    Its entries are `action [B, n, 18 + comm_dim]`, `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`, `done
-    [B, n, 1]` and more; see `echelon.views.build.MechView`. All mechs of a battle end together.
+    The view's entries are `action [B, n, 18 + comm_dim]`, `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`,
+    `done [B, n, 1]` and more; see `echelon.views.build.MechView`. The episode ends for all mechs of a battle at the
+    same time.
 
     Args:
         opponent: as in `versus`; None if the user commands both teams, so n = N.
@@ -300,7 +308,7 @@ def mechs(
         The view, batch `[B, n]`.
 
     Raises:
-        ConfigError, FileError: as `versus`.
+        ConfigError, FileError: in the same cases as `versus`.
     """
     env = env_of(mechs, config, num_envs, device, seed, settings)
     commanded: OneTeam | AllMechs
@@ -314,7 +322,7 @@ def mechs(
 
 
 def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device, who: str = "opponent") -> TeamPolicy:
-    """Return the given policy, or build the one with the given name."""
+    """Return the given policy, or build the policy that the given name or path refers to."""
     if not isinstance(opponent, str | os.PathLike):
         require(is_policy(opponent), who, "a name, a path or a team policy (not a class)", opponent)
         check_evaluation_mode(who, opponent)

@@ -1,4 +1,4 @@
-"""The mechs that a view's user commands, and the policies that command the others."""
+"""The mechs that a view's user commands, and the policies that command the other mechs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AllMechs:
 
 @dataclass(frozen=True)
 class OneTeam:
-    """One team of A mechs in each battle, or some of its mechs."""
+    """The commanded mechs of a view of one team: the A mechs of a team in each battle, or some of these mechs."""
 
     names: Sequence[str]
     is_red: Tensor | bool
@@ -54,7 +54,7 @@ class OneTeam:
 
     @staticmethod
     def of(side: Side, group_map: Mapping[str, Sequence[str]], num_envs: int, device: torch.device) -> OneTeam:
-        """Return the team on `side`; with `both`, it is blue in even battles and red in odd ones."""
+        """Return the team on `side`; with `both`, the team is blue in even battles and red in odd battles."""
         sizes = dict(zip(GROUPS, (len(names) for names in group_map.values()), strict=True))
         require(side in ("both", *GROUPS), "side", "both, blue or red", side)
         if side != "both":
@@ -65,7 +65,7 @@ class OneTeam:
         return OneTeam([f"agent_{i}" for i in range(sizes["blue"])], is_red)
 
     def some(self, places: Sequence[int], device: torch.device) -> OneTeam:
-        """Return the same team with only the mechs at these places commanded."""
+        """Return the same team, of which the user commands only the mechs with the indices `places`."""
         index = torch.tensor(places, device="cpu", dtype=torch.int64).to(device)
         return replace(self, names=[self.names[i] for i in places], places=index)
 
@@ -74,22 +74,22 @@ class OneTeam:
         return len(self.names)
 
     def of_team(self, blue: Tensor, red: Tensor) -> Tensor:
-        """Select the team's values `[B, ...]` from those of blue and red."""
+        """Select the user's team's values `[B, ...]` from the values of blue and red."""
         if isinstance(self.is_red, bool):
             return red if self.is_red else blue
         return select(self.is_red, red, blue)
 
     def of_other(self, blue: Tensor, red: Tensor) -> Tensor:
-        """Select the other team's values `[B, ...]`."""
+        """Select the other team's values `[B, ...]` from the values of blue and red."""
         return self.of_team(red, blue)
 
     def gather(self, blue: Tensor, red: Tensor) -> Tensor:
-        """Select the commanded mechs' values `[B, n, ...]` from both teams' `[B, A, ...]`."""
+        """Select the commanded mechs' values `[B, n, ...]` from the values of blue and red, `[B, A, ...]` each."""
         team = self.of_team(blue, red)
         return team if self.places is None else team[:, self.places]
 
     def split(self, team: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Assign the values of the team and of the other team to blue and red."""
+        """Return the values of blue and of red, given the values of the user's team and of the other team."""
         assert other is not None
         return self.of_team(team, other), self.of_other(team, other)
 
@@ -102,9 +102,10 @@ class InsideTeams(TeamRunner):
     """The policies that run inside a view, each for one team of each battle.
 
     Args:
-        policies: policies by role, which messages contain; None for a role without a policy.
+        policies: the policies, keyed by role, such as `opponent`, or None for a role without a policy; error messages
+            contain the role.
         mechs: number of mechs A in the team of each policy.
-        of_team: for each policy, selects its team's values from those of blue and red.
+        of_team: for each policy, a function that selects its team's values from the values of blue and red.
     """
 
     def __init__(
@@ -132,7 +133,8 @@ class InsideTeams(TeamRunner):
 
 
 def noise_of_teams(env: EchelonEnv) -> tuple[Tensor, ...]:
-    """Return standard normal samples `[B, A, D]` for each team, from the battles' seeds and clocks."""
+    """Return standard normal samples `[B, A, D]` for the actions of each team, derived from the battles' seeds and
+    clocks."""
     sizes = [len(names) for names in env.group_map.values()]
     decision = env.state.tick // env.config.rules.decision_repeat
     return action_noise(env.state.seed, decision, sum(sizes), action_width(env.config.comm_dim)).split(sizes, 1)

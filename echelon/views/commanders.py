@@ -1,4 +1,5 @@
-"""An environment for the commanders of one team: an agent per pack, an order per step; policies play the mechs."""
+"""An environment for the commanders of one team. Each agent commands a pack (a squad of mechs) and sends it one
+order per step; policies control the mechs."""
 
 from __future__ import annotations
 
@@ -31,25 +32,25 @@ STREAMS = ("packs", "tracks", "tracks_mask", "situation")
 
 
 class CommandersView(EnvInfo, PartialEnv):
-    """The commanders of one team of an `EchelonEnv`; use `commanders` to create one.
+    """A view of an `EchelonEnv` in which the agents command the packs of one team; create it with `commanders`.
 
     The batch is `[B]`. The one group `commanders` has an agent for each of the team's P packs:
 
-    - in: `("commanders", "action") [B, P, D]` float32 in [-1, 1], the order to each pack;
-    - out: `("commanders", "observation")`: `[B, P, F]` float32, or the streams `packs`, `tracks`, `tracks_mask` and
-      `situation`; `("commanders", "mask") [B, P]` bool (the pack has living mechs), `("commanders", "reward")
-      [B, P, 1]`, the mean reward of the team's mechs, summed over the decisions of the step and discounted by
-      `RewardConfig.gamma`;
+    - in the input, `("commanders", "action") [B, P, D]` float32 in [-1, 1], the order to each pack;
+    - in the output, `("commanders", "observation")` as `[B, P, F]` float32, or as the streams `packs`, `tracks`,
+      `tracks_mask` and `situation`; `("commanders", "mask") [B, P]` bool (the pack has living mechs); and
+      `("commanders", "reward") [B, P, 1]`, the mean reward of the team's mechs, summed over the decisions of the step
+      and discounted by `RewardConfig.gamma`;
     - at the root `is_init`, `done`, `terminated`, `truncated` `[B, 1]` and the `outcome` of `EchelonEnv`, with `won`.
 
-    A step takes `CommandConfig.period` decisions, so a return over steps is discounted by the property `gamma`.
+    A step takes `CommandConfig.period` decisions, so use the property `gamma` as the discount factor per step.
 
     Args:
-        env: the battles, with orders, created with `info` and without `memory`.
-        side: see `versus`; or the commanded team of each battle.
+        env: the environment, with orders enabled, created with `info` and without `memory`.
+        side: the commanded team, as in `versus` or as a `OneTeam`.
         subordinates: policy of the commanded team's mechs.
         opponent: policy of the other team.
-        is_flat: True for one vector per pack, False for the streams by name.
+        is_flat: whether an observation is one vector per pack; if False, it consists of the streams by name.
     """
 
     def __init__(
@@ -80,7 +81,8 @@ class CommandersView(EnvInfo, PartialEnv):
 
     @property
     def gamma(self) -> float:
-        """Discount of a step: the discount of a decision to the power of the decisions per step."""
+        """Discount factor per step: the discount factor per decision, to the power of the number of decisions per
+        step."""
         return float(self.config.reward.gamma**self.config.command.period)
 
     def _make_specs(self) -> None:
@@ -123,13 +125,13 @@ class CommandersView(EnvInfo, PartialEnv):
     # Copies
 
     def last_observation(self) -> TensorDict:
-        """Return the current observation of all battles, as from `reset`."""
+        """Return the current observation of all battles, in the form that `reset` returns."""
         return self._to_tensordict(self.env.last_observation())
 
     def fork(self, row: int, times: int) -> CommandersView:
-        """Create a view of `times` copies of the battle in place `row`; see `EchelonEnv.fork`.
+        """Create a view of `times` copies of the battle with index `row`; see `EchelonEnv.fork`.
 
-        The copies share maps and policies, and continue from the same memory of these policies.
+        The copies share the maps and the policies, and each policy continues from its current memory.
 
         Raises:
             ConfigError: if the battle does not exist, or `times` is below 1.
@@ -145,7 +147,7 @@ class CommandersView(EnvInfo, PartialEnv):
         self.env._set_seed(seed)
 
     def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
-        """Seed the battles; see `EchelonEnv`."""
+        """Set the seeds of the battles; see `EchelonEnv`."""
         return self.env.set_seed(seed, static_seed)
 
     # TorchRL's interface
@@ -222,7 +224,7 @@ class CommandersView(EnvInfo, PartialEnv):
         return merged
 
     def _to_tensordict(self, td: TensorDictBase) -> TensorDict:
-        """Build the commanders' TensorDict from the environment's."""
+        """Build the commanders' TensorDict from the environment's TensorDict."""
         groups = [td.get(COMMAND[team]) for team in GROUPS]
 
         def gathered(*key: str) -> Tensor:
@@ -257,22 +259,22 @@ def commanders(
 ) -> CommandersView:
     """Create an environment for the commanders of one team, with an agent per pack.
 
-    In each step every agent orders its pack; a step takes `CommandConfig.period` decisions.
+    In each step, every agent sends an order to its pack; a step takes `CommandConfig.period` decisions of the mechs.
 
     Args:
         config: the battle, with `EnvConfig.command` enabled.
-        subordinates: policy of the team's mechs, in the forms of `opponent` in `versus`.
+        subordinates: policy of the team's mechs, in one of the forms of `opponent` in `versus`.
         opponent: policy of the other team, which has no commander.
         num_envs, device, seed, side, settings: see `versus`.
-        observation: `flat` for one vector per pack, or `structured` for the streams by name.
+        observation: form of observations, `flat` for one vector per pack, or `structured` for the streams by name.
 
     Returns:
         The environment, batch `[B]`.
 
     Raises:
-        ConfigError: if orders are off, a setting is out of range, a policy is a network in training mode, or `side` is
-            `both` and the teams differ in size.
-        FileError: if a path contains no checkpoint for such battles.
+        ConfigError: if orders are disabled, a setting is out of range, a policy is a network in training mode, or
+            `side` is `both` and the teams differ in size.
+        FileError: if a path contains no checkpoint for battles of `config`.
     """
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
     env = env_of(commanders, config, num_envs, device, seed, settings)

@@ -29,7 +29,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class GroupForm:
-    """The form of one group of k mechs."""
+    """The form of observations, actions and memory of one group of k mechs."""
 
     rows: tuple[int, ...]
     """Indices of its mechs among all commanded mechs, `[k]`."""
@@ -41,7 +41,7 @@ class GroupForm:
     """Spec of one mech's policy memory, with float leaves; empty for none."""
 
     def index(self, device: torch.device) -> slice | Tensor:
-        """Return `rows` as a slice if they are consecutive, else as `[k]` int64."""
+        """Return `rows` as a slice if they are consecutive, else as an index tensor `[k]` int64."""
         first, last = self.rows[0], self.rows[-1]
         is_run = self.rows == tuple(range(first, last + 1))
         return slice(first, last + 1) if is_run else torch.tensor(self.rows, device=device)
@@ -96,7 +96,7 @@ def one_of(*values: str) -> Callable[[object], bool]:
 def by_group(
     argument: str, value: Any, groups: Mapping[str, Any], is_valid: Callable[[object], bool], limit: str
 ) -> dict[str, Any]:
-    """Return the checked value of each group, by name."""
+    """Return the checked value of each group, keyed by group name."""
     if not isinstance(value, Mapping):
         require(is_valid(value), argument, limit, value)
         return dict.fromkeys(groups, value)
@@ -108,7 +108,7 @@ def by_group(
 
 
 def common_form(forms: Mapping[str, GroupForm], name: str, argument: str) -> Any:
-    """Return a field that must be equal in the forms of all groups."""
+    """Return the field `name` of the groups' forms, which must be equal for all groups."""
     first, *others = (getattr(form, name) for form in forms.values())
     is_one = all(other == first for other in others)
     require(is_one, argument, "the same for all groups here", {group: getattr(f, name) for group, f in forms.items()})
@@ -121,7 +121,7 @@ class ViewSpecs:
 
     Args:
         has_state: whether the view has a global state.
-        has_opponent: whether the outcome contains `won`.
+        has_opponent: whether the view has an opponent, in which case the outcome contains `won`.
     """
 
     env: EchelonEnv
@@ -132,13 +132,14 @@ class ViewSpecs:
 
     @property
     def specs(self) -> Specs:
-        """Specs of the groups without memory, as in an environment."""
+        """Specs of the groups as an `EchelonEnv` would create them, without memory."""
         env = self.env
         sizes = {group: len(form.rows) for group, form in self.forms.items()}
         return Specs(env.config, sizes, Composite(), env.num_envs, env.device, env.info, len(env.reward_terms))
 
     def observation(self) -> Composite:
-        """Return the spec of observations, masks, memories and reward terms by group, and of entries per battle."""
+        """Return the spec of each group's observations, masks, memories and reward terms, and of the entries per
+        battle."""
         specs, env = self.specs, self.env
         observation = specs.observation()
         for group, form in self.forms.items():
@@ -158,7 +159,8 @@ class ViewSpecs:
         return observation
 
     def action(self) -> Composite:
-        """Return the spec of `(group, "action")`: `[B, k, D]` in [-1, 1], `[B, k]` int64 or `[B, k, F]` int64."""
+        """Return the spec of `(group, "action")`, which is `[B, k, D]` in [-1, 1], `[B, k]` int64 or `[B, k, F]`
+        int64."""
         action, env = self.specs.action(), self.env
         for group, form in self.forms.items():
             shape = (env.num_envs, len(form.rows))

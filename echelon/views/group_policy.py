@@ -25,11 +25,11 @@ __all__ = [
 
 
 class GroupPolicy(TensorDictModuleBase):
-    """A team policy as a policy of the whole environment that commands one group.
+    """Wraps a team policy as a policy of the whole environment, which commands one group.
 
     Args:
         policy: the team policy.
-        group: `blue` or `red`.
+        group: the group that the policy commands, `blue` or `red`.
         name: name of its entry in the environment's memory, see `memory_spec`.
     """
 

@@ -1,4 +1,4 @@
-"""`make`: creates the environment of a named task, in the chosen view."""
+"""Create the environment of a named task in a chosen view."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ _COUNTED_AS: dict[str, str | None] = {}
 
 
 def register_view(name: str, maker: ViewMaker | str, num_envs: str | None = "num_envs") -> None:
-    """Register the maker of environments for `make(..., view=name)`; a later registration replaces an earlier one.
+    """Register a function, the maker, that creates environments for `make(..., view=name)`; a later registration
+    replaces an earlier one.
 
     Args:
         name: an identifier.
         maker: called with the battle's `EnvConfig`, the number of battles, `seed` and `device` if they are given, and
             the user's settings; or `package.module:function`, imported at the view's first use.
-        num_envs: the maker's name for the number of battles; None for a maker of single battles.
+        num_envs: name of the maker's argument for the number of battles; None for a maker of single battles.
 
     Raises:
-        ConfigError: if the name is no identifier, or the maker has another form.
+        ConfigError: if the name is no identifier, or the maker is neither a function nor `package.module:function`.
     """
     require(isinstance(name, str) and name.isidentifier(), "a view's name", "an identifier", name)
     is_maker = callable(maker) or (isinstance(maker, str) and OBJECT_NAME.fullmatch(maker) is not None)
@@ -60,20 +61,21 @@ def make(
 
     Args:
         task: a name in `echelon.tasks()`, a `Task`, or a `Scenario`, which sets how its battles start.
-        view: `versus`, `partners`, `teams`, `mechs` (`echelon.views.build`), `pettingzoo`, `gymnasium`, or a name
-            registered with `register_view`.
+        view: name of the view, one of `versus`, `partners`, `teams`, `mechs` (`echelon.views.build`), `pettingzoo`,
+            `gymnasium`, or a name registered with `register_view`.
         num_envs: number of battles B; 1 for `pettingzoo`.
         seed, device: see `EchelonEnv`.
-        split: `train`, or `evaluation` for the battles of `echelon.evaluate`, on other maps. Results of policies
-            trained on the latter do not count.
-        settings: arguments of the view, such as `opponent`, `side`, `observation` and `action`. They cannot change the
-            battles.
+        split: which battles to use, `train`, or `evaluation` for the battles of `echelon.evaluate`, on other maps.
+            Results of policies trained on evaluation battles do not count.
+        settings: arguments of the view, such as `opponent`, `side`, `observation` and `action`. Settings cannot change
+            the battles.
 
     Returns:
         The environment that the view's maker creates.
 
     Raises:
-        ConfigError: if the task, view or split does not exist, the task has other rules, or a setting is out of range.
+        ConfigError: if the task, view or split does not exist, the task was made for another rules version, or a
+            setting is out of range.
         FileError: if a package that the view needs is not installed.
     """
     spec = find_task(task)

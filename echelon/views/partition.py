@@ -25,7 +25,7 @@ RESERVED = (
 
 @dataclass(frozen=True)
 class Member:
-    """A commanded mech of a view, with the properties that rules group by."""
+    """A commanded mech of a view, with the properties by which a rule assigns mechs to groups."""
 
     name: str
     team: str
@@ -36,12 +36,14 @@ class Member:
     """Index of its pack in its team."""
 
     def of_team(self, group: str) -> str:
-        """Return the group's name, with the team as prefix if both teams are commanded: `blue_heavy`."""
+        """Return the group's name; if both teams are commanded, the name has the team as prefix, such as
+        `blue_heavy`."""
         return f"{self.team}_{group}" if self.team else group
 
 
 def team_members(config: EnvConfig, side: Side, names: Sequence[str], team: str = "") -> list[Member]:
-    """Return the mechs of the team on `side` under the given names; with `both`, of the team that changes sides."""
+    """Return the mechs of the team on `side`, with the given names; with `both`, of the user's team, whose side
+    differs between battles."""
     formation = build_formation(config)
     of_team = {
         group: [n for n in range(formation.num_mechs) if formation.is_red[n] == (group == "red")] for group in GROUPS

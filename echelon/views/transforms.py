@@ -12,10 +12,10 @@ from echelon.env.observation.layout import GROUPS, STREAMS
 
 
 class FlatObservation(Transform):
-    """Concatenate all streams of a mech: `(group, "flat") [B, A, F]` float32, in the order of `STREAMS`.
+    """Concatenate all observation streams of a mech to `(group, "flat") [B, A, F]` float32, in the order of `STREAMS`.
 
-    Masks become 0 and 1. `restore` is the exact inverse; `telemetry` stays at the root. Use it in a `TransformedEnv`,
-    in a replay buffer, or directly: `FlatObservation.of(team["observation"])`.
+    Masks become 0 and 1. `restore` is the exact inverse of this transform; `telemetry` stays at the root. Use the
+    transform in a `TransformedEnv`, in a replay buffer, or directly as `FlatObservation.of(team["observation"])`.
 
     TorchRL resets battles of a transformed environment through its own code, which copies the done mask to the host. In
     a fast loop, call `of` on the plain environment's observation instead.
@@ -37,8 +37,8 @@ class FlatObservation(Transform):
         """Split a flat vector into its streams.
 
         Args:
-            flat: `[..., F]`; its batch dimensions may differ from those of `spec`.
-            spec: spec of the streams: `env.observation_spec[group, "observation"]`.
+            flat: flat vectors `[..., F]`, whose batch dimensions may differ from those of `spec`.
+            spec: spec of the streams, such as `env.observation_spec[group, "observation"]`.
         """
         mechs, start, streams = spec.ndim, 0, {}
         for name in STREAMS:

@@ -1,4 +1,5 @@
-"""A view of the environment for the user of some of its mechs: custom groups, flat or structured observations."""
+"""A view of the environment in which the user commands some mechs, in custom groups, with flat or structured
+observations."""
 
 from __future__ import annotations
 
@@ -36,31 +37,34 @@ MEMORIES, SIDE = "memories", "is_red"
 
 
 class View(EnvInfo, PartialEnv):
-    """Some mechs of an `EchelonEnv` in groups of the user's choice; use `versus` or `teams` to create one.
+    """A TorchRL environment with some mechs of an `EchelonEnv`, in groups of the user's choice; create it with `versus`
+    or `teams`.
 
     The batch is `[B]`. Each group has, for its k mechs:
 
-    - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1]; or `[B, k]` int64, an index into
-      `echelon.env.discrete.ACTIONS`; or `[B, k, F]` int64, an option of each of `echelon.env.discrete.factors`;
-    - out: `(group, "observation")`: `[B, k, F]` of `dtype`, or the streams in float32, `(group, "mask") [B, k]` bool
-      (alive), `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]` (with factors: the masks of
-      their options, one after another), `(group, "memory", ...)`;
+    - in the input, `(group, "action")` as `[B, k, D]` float32 in [-1, 1]; as `[B, k]` int64, an index into
+      `echelon.env.discrete.ACTIONS`; or as `[B, k, F]` int64, an option of each of `echelon.env.discrete.factors`;
+    - in the output, `(group, "observation")` as `[B, k, F]` of `dtype`, or as streams in float32;
+      `(group, "mask") [B, k]` bool (alive mechs); `(group, "reward") [B, k, 1]`; on request
+      `(group, "action_mask") [B, k, 64]` (with factors, the concatenated masks of their options) and
+      `(group, "memory", ...)`;
     - at the root `telemetry [B, 16, 16]`, `is_init`, `done`, `terminated`, `truncated` `[B, 1]`, on request
       `state [B, S]`, and the `outcome` of `EchelonEnv`, with `won [B, 1]` if there is an opponent.
 
-    `observation`, `action` and `memory` may differ between groups: pass a mapping from the name of every group.
+    For a different `observation`, `action` or `memory` in each group, pass a mapping from group name to value.
 
     Args:
-        env: the battles; created without `memory`.
+        env: the environment of the battles, created without `memory`.
         commanded: the mechs of each battle that the view's user commands.
         opponent: policy of the other team; None if the user commands all mechs.
-        group_map: the commanded mechs in groups.
-        observation: `flat` for one vector per mech (see `FlatObservation`), or `structured` for streams by name.
-        action: `continuous`, `discrete` or `multi_discrete`.
+        group_map: names of the commanded mechs in each group.
+        observation: form of observations, `flat` for one vector per mech (see `FlatObservation`), or `structured` for
+            streams by name.
+        action: form of actions, `continuous`, `discrete` or `multi_discrete`.
         state: whether there is a global `state`: the ego streams of all mechs, the user's team first.
         memory: memory spec of the user's policies, as in `EchelonEnv`.
-        dtype: dtype of flat observations and of the `state`: `torch.float32`, `torch.bfloat16` or `torch.float16`.
-            Values are rounded to it.
+        dtype: dtype to which flat observations and the `state` are rounded, one of `torch.float32`, `torch.bfloat16`
+            and `torch.float16`.
         partner: policy of the team's remaining mechs; None if the user commands the whole team.
 
     Raises:
@@ -157,17 +161,18 @@ class View(EnvInfo, PartialEnv):
 
     @property
     def is_flat(self) -> bool:
-        """Whether observations are one vector per mech. `ConfigError` if groups differ; see `forms`."""
+        """Whether observations are one vector per mech. Raises `ConfigError` if the groups differ; see `forms`."""
         return common_form(self.forms, "is_flat", "observation")
 
     @property
     def is_discrete(self) -> bool:
-        """Whether actions are indices. `ConfigError` if groups differ; see `forms`."""
+        """Whether actions are indices of options instead of vectors. Raises `ConfigError` if the groups differ; see
+        `forms`."""
         return common_form(self.forms, "is_discrete", "action")
 
     @property
     def memory(self) -> Composite:
-        """Memory spec of one mech's policy. `ConfigError` if groups differ; see `forms`."""
+        """Spec of the memory of one mech's policy. Raises `ConfigError` if the groups differ; see `forms`."""
         return common_form(self.forms, "memory", "memory")
 
     def render(self, mode: str = "rgb_array", **kwargs: Any) -> Any:  # type: ignore[override]
@@ -199,7 +204,7 @@ class View(EnvInfo, PartialEnv):
     # Saved battles
 
     def last_observation(self) -> TensorDict:
-        """Return the last observation of all battles, from which `step` can continue."""
+        """Return the last observation of all battles; a policy can continue from it with `step`."""
         return self._to_tensordict(self.env.last_observation())
 
     observed = deprecated_observed
@@ -210,11 +215,11 @@ class View(EnvInfo, PartialEnv):
         return TensorDict(inside, [self.num_envs], device=self.device)
 
     def _restore_memories(self, memories: TensorDictBase) -> None:
-        """Restore the result of `_memories`."""
+        """Restore memories that `_memories` returned."""
         self._inside.memory, self._group_memories = memories, dict(memories.get("groups").items())
 
     def _is_red(self, index: Tensor) -> Tensor:
-        """Return whether the user commands only red in the battles at places `index [R]`, `[R]` bool."""
+        """Return in which of the battles `index [R]` the user commands only the red team, `[R]` bool."""
         is_red = getattr(self.commanded, "is_red", False)
         return is_red[index] if isinstance(is_red, Tensor) else torch.full_like(index, is_red, dtype=torch.bool)
 
@@ -222,30 +227,33 @@ class View(EnvInfo, PartialEnv):
         """Copy some battles, with the memory of the opponent, the partner and the user's policies.
 
         Args:
-            rows: places of the battles, `[R]` int64, unique; all by default.
+            rows: indices of the battles, `[R]` int64 without duplicates; by default all battles.
 
         Returns:
-            A TensorDict of batch `[R]`: that of `EchelonEnv.get_state`, `memories`, and the user's side `is_red`.
+            A TensorDict of batch `[R]` with the entries of `EchelonEnv.get_state`, the policies' `memories`, and
+            `is_red`, the user's side.
 
         Raises:
-            ConfigError: if a place does not exist or is duplicate.
+            ConfigError: if a battle does not exist or occurs twice in `rows`.
         """
         index = self.env._checked_rows(rows)
         saved = self.env.get_state(index)
         return saved.update({MEMORIES: self._memories()[index].clone(), SIDE: self._is_red(index)})
 
     def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
-        """Replace battles of this view by saved ones.
+        """Replace battles of this view by saved battles.
 
         Args:
             saved: result of `get_state` of this or a similar view, batch `[R]`.
-            rows: places, `[R]` int64, unique; all by default. The user's side there must equal the saved one.
+            rows: indices of the replaced battles, `[R]` int64 without duplicates; by default all battles. In each
+                replaced battle, the user must command the same side as in the saved battle.
 
         Returns:
-            The observation of all battles, as from `reset`.
+            The observation of all battles, in the form that `reset` returns.
 
         Raises:
-            ConfigError: as `EchelonEnv.set_state`; or if the memories or the side do not fit.
+            ConfigError: in the cases of `EchelonEnv.set_state`, or if the saved memories or sides do not match this
+                view.
         """
         index = self.env._checked_rows(rows)
         check_battles(saved, index.shape)
@@ -262,9 +270,10 @@ class View(EnvInfo, PartialEnv):
         return self.last_observation()
 
     def fork(self, row: int, times: int) -> View:
-        """Create a view of `times` copies of the battle in place `row`; see `EchelonEnv.fork`.
+        """Create a view of `times` copies of the battle with index `row`; see `EchelonEnv.fork`.
 
-        The copies share maps and policies of opponent and partner, and continue from the same memory.
+        The copies share the maps and the policies of opponent and partner, and continue from the policies' current
+        memory.
 
         Raises:
             ConfigError: if the battle does not exist, or `times` is below 1.
@@ -289,17 +298,18 @@ class View(EnvInfo, PartialEnv):
         return forked
 
     def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
-        """Return all battles (`battles`), all policies' memory (`memories`) and the weights of an opponent module."""
+        """Return a dict of all battles (`battles`), all policies' memory (`memories`), and the weights of the
+        opponent if it is a module."""
         weights = super().state_dict(*args, **kwargs)
         return OrderedDict({**weights, BATTLES: self.env.get_state(), MEMORIES: self._memories().clone()})
 
     def load_state_dict(  # type: ignore[override]
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> None:
-        """Restore the result of `state_dict`, `last_observation` included. An empty dict changes nothing.
+        """Restore the result of `state_dict`, including the value of `last_observation`. An empty dict changes nothing.
 
         Raises:
-            ConfigError: if battles or memories are those of another kind of view; see `EchelonEnv.set_state`.
+            ConfigError: if battles or memories come from another kind of view; see `EchelonEnv.set_state`.
         """
         require(isinstance(state_dict, Mapping), "state_dict", "the result of state_dict", state_dict)
         weights = {key: value for key, value in state_dict.items() if key not in (BATTLES, MEMORIES)}
@@ -323,7 +333,7 @@ class View(EnvInfo, PartialEnv):
         self.env._set_seed(seed)
 
     def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
-        """Seed the battles; see `EchelonEnv`."""
+        """Set the seeds of the battles; see `EchelonEnv`."""
         return self.env.set_seed(seed, static_seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
@@ -341,7 +351,8 @@ class View(EnvInfo, PartialEnv):
         return tensordict.update(self._reset_memories(observed, restarts))
 
     def _reset_memories(self, td: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
-        """Clear the memory of restarted battles (None: of all) and return the view's TensorDict."""
+        """Clear the policies' memory in restarted battles, or in all battles if `restarts` is None; return the
+        view's TensorDict."""
         all_battles = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
         mask = (all_battles if restarts is None else restarts)[:, 0]
         self._restore_memories(self._memories().apply(lambda values: cleared(values, mask)))
@@ -366,7 +377,8 @@ class View(EnvInfo, PartialEnv):
         return output
 
     def _store_memories(self, tensordict: TensorDictBase, moves: Selection | None) -> None:
-        """Store the next memory of the user's policies; if they wrote none, and in waiting battles, keep the last."""
+        """Store the next memory of the user's policies. Keep the current memory if a policy wrote none, and in
+        battles that do not step."""
         for group, remembered in self._group_memories.items():
             key = self._key(group, "memory")
             current = tensordict.get(key, remembered)
@@ -374,16 +386,17 @@ class View(EnvInfo, PartialEnv):
             self._group_memories[group] = memory if moves is None else moves.replaced(current, memory)
 
     def play(self, action: Tensor) -> dict[str, Any]:
-        """Step all battles as `step` does, but without TensorDicts, which take most of a step of one battle.
+        """Step all battles as `step` does, but without TensorDicts, which take most of the time of a step with a single
+        battle.
 
         Args:
             action: actions of all commanded mechs, `[B, n, D]`, `[B, n]` or `[B, n, F]`, in a view of one group without
                 memory.
 
         Returns:
-            `observation` (`[B, n, F]`, or streams by name), `mask [B, n]`, `reward [B, n]`, with index actions
-            `action_mask [B, n, S]`, on request `state [B, S]`, `done`, `terminated`, `truncated` `[B, 1]`, and the
-            `outcome` by name.
+            A dict with `observation` (`[B, n, F]`, or streams by name), `mask [B, n]`, `reward [B, n]`, with index
+            actions `action_mask [B, n, S]`, on request `state [B, S]`, `done`, `terminated`, `truncated` `[B, 1]`, and
+            the `outcome`, a dict of tensors.
 
         Raises:
             ConfigError: if the action has another shape or kind.
@@ -413,7 +426,8 @@ class View(EnvInfo, PartialEnv):
     # Conversion between tensors of both teams and of the commanded mechs
 
     def _team_actions(self, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the actions of opponent and partner to those of the commanded mechs; return those of blue and red."""
+        """Add the actions of opponent and partner to the actions of the commanded mechs; return the actions of blue
+        and red."""
         other_actions = None if self.opponent is None else self._inside.decide("opponent")
         if self.partner is not None:
             assert isinstance(self.commanded, OneTeam) and self.commanded.places is not None
@@ -444,7 +458,7 @@ class View(EnvInfo, PartialEnv):
         return actions
 
     def _to_tensordict(self, td: TensorDictBase) -> TensorDict:
-        """Build the view's TensorDict from the environment's, without rewards."""
+        """Build the view's TensorDict from the environment's TensorDict, without rewards."""
         gather = self.commanded.gather
         streams = {name: gather(*(td.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
         entries: dict[str, Tensor | TensorDict] = {"mask": gather(*(td.get((group, "mask")) for group in GROUPS))}
@@ -476,7 +490,8 @@ class View(EnvInfo, PartialEnv):
         return output
 
     def _state(self, *egos: Tensor) -> Tensor:
-        """Return the ego streams of blue and red, `[B, A, F]` each, with the user's team first: `[B, N * F]`."""
+        """Return the global state `[B, N * F]`, the ego streams of blue and red, `[B, A, F]` each, with the user's
+        team first."""
         if isinstance(self.commanded, OneTeam):
             egos = self.commanded.split(*egos)
         return torch.cat(egos, 1).flatten(1).to(self.observation_dtype)
@@ -504,5 +519,5 @@ class View(EnvInfo, PartialEnv):
         return flag.view(self.num_envs, 1)
 
     def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
-        """Convert a caller's mask to `[B, 1]` bool."""
+        """Convert a caller's mask of battles to shape `[B, 1]`, bool."""
         return self._per_battle(mask)

@@ -34,14 +34,15 @@ Switches = tuple[str, ...]
 
 
 def of_weapon(spec: WeaponSpec) -> Switches:
-    """Return the switches that a weapon needs to fire."""
+    """Return the feature switches (fields of `FeaturesConfig`) that must be on for a weapon to fire."""
     clouds = (SWITCH.smoke,) if spec.effect == "cloud" else ()
     waits_for_focus = "target" in spec.needs and "focus" in spec.needs
     return (*clouds, *((SWITCH.target_preference,) if waits_for_focus else ()))
 
 
 def of_triggers(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
-    """Return the switches that every weapon or emitter on these triggers needs, over all hulls of the battle."""
+    """Return the feature switches that every weapon or emitter on these triggers needs, over all hulls of the
+    battle."""
     names, catalog = {trigger.name.lower() for trigger in triggers}, config.catalog
     hulls = {*config.blue, *config.red}
     users = [
@@ -52,13 +53,15 @@ def of_triggers(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
 
 
 def of_option(option: CompositeAction, config: EnvConfig) -> Switches:
-    """Return the switches that an option needs to be unmasked; masks of triggers ignore focus targets."""
+    """Return the feature switches that must be on for an option to be available in the action mask; masks of
+    triggers ignore focus targets."""
     own = () if option.feature is None else (option.feature,)
     return (*own, *(switch for switch in of_triggers(option.triggers, config) if switch != SWITCH.target_preference))
 
 
 def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:
-    """Return the switches that a trigger's cooldown needs to become nonzero, over all hulls of the battle.
+    """Return the feature switches that must be on for a trigger's cooldown to become nonzero, over all hulls of the
+    battle.
 
     A cooldown stays 0 if no weapon on its timer ever fires.
     """
@@ -72,7 +75,7 @@ def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:
 
 
 def common(users: Iterable[Switches]) -> Switches:
-    """Return the switches that all users need."""
+    """Return the feature switches that every one of `users` (weapons and emitters) needs."""
     needed = list(users)
     return tuple(switch for switch in vars(SWITCH) if needed and all(switch in switches for switches in needed))
 
@@ -110,7 +113,7 @@ STATISTICS: dict[str, tuple[str, str]] = {
 
 
 def reward_columns(weights: Mapping[str, float]) -> tuple[Column, ...]:
-    """A column for each term, given its weight."""
+    """Return a column for each reward term, given the weights of the terms."""
     mixed = "mixed with the team mean"
     return tuple(
         Column(name, "reward", meaning=f"{REWARD_MEANINGS.get(name, 'a term of the user')}; times {weight:g}, {mixed}")
@@ -119,7 +122,7 @@ def reward_columns(weights: Mapping[str, float]) -> tuple[Column, ...]:
 
 
 def statistics_columns(catalog: Catalog) -> tuple[Column, ...]:
-    """Return a column for each of `outcome.stat_names`, in their order: sums over a team."""
+    """Return a column for each statistic in `outcome.stat_names`, in order; a statistic is a sum over a team."""
 
     def column(what: str, by: str = "", where: str = "", switches: Switches = ()) -> Column:
         unit, meaning = STATISTICS[what]
@@ -138,7 +141,8 @@ def statistics_columns(catalog: Catalog) -> tuple[Column, ...]:
 
 
 def outcome_columns(catalog: Catalog) -> dict[str, tuple[Column, ...]]:
-    """Return the columns of each entry of `outcome`. In a running battle, the winner is -1 and all else 0."""
+    """Return the columns of each entry of `outcome`. In a running battle, the winner is -1 and all other entries are
+    0."""
     return {
         "winner": (Column("winner", "", -1, 2, (), "-1 running, 0 draw, 1 blue, 2 red"),),
         "reason": (Column("reason", "", 0, 4, (), "0 running, 1 elimination, 2 zone, 3 time up, 4 objective"),),
@@ -167,7 +171,7 @@ MOVED: dict[str, Kind] = {"outcome": "outcome", "reward_terms": "reward"}
 
 
 def axes_of(streams: Iterable[Stream], *prefix: str) -> dict[Name, tuple[str, ...]]:
-    """Return the names of the axes after the mech axis, of streams and their masks, by key."""
+    """Return the names of the axes after the mech axis, for each stream and its mask, by key."""
     axes: dict[Name, tuple[str, ...]] = {}
     for stream in streams:
         rows = tuple(axis.name for axis in stream.axes)
@@ -194,7 +198,7 @@ def describe_specs(
 
     Args:
         specs: specs by kind.
-        groups: agent groups, the first part of keys.
+        groups: names of the agent groups, which are the first part of keys.
         config: the battle configuration.
         weights: weight of each reward term.
     """
@@ -231,7 +235,7 @@ def describe_battle(config: EnvConfig) -> Description:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of every tensor of a battle, by name of the tensor."""
+    """Provides the columns of every tensor of a battle by the tensor's name."""
 
     config: EnvConfig
     weights: Mapping[str, float]
@@ -276,7 +280,7 @@ class Columns:
         )
 
     def masks(self, of: Iterable[Factor]) -> tuple[Column, ...]:
-        """Columns of the mask of the options of some factors."""
+        """Return the columns of an action mask, one for each option of the given factors."""
         return tuple(
             Column(
                 option.name if factor is COMPOSITES else f"{factor.name}.{option.name}",
@@ -301,7 +305,7 @@ class Columns:
         return tuple(column for feature in features for column in columns_of(feature))
 
     def _expanded(self, features: tuple[Feature, ...]) -> Iterator[Column]:
-        """Yield a column for each column of each feature."""
+        """Yield a `Column` for each column of each feature."""
         cooldowns = {f"cooldown.{trigger.name.lower()}": of_cooldown(trigger, self.config) for trigger in Trigger}
         for feature in features:
             yield from switched(columns_of(feature), cooldowns)
@@ -335,7 +339,8 @@ class Columns:
 
 
 def indices(lengths: tuple[int, ...]) -> Iterator[str]:
-    """Yield the index of each row of a stream as text, such as `[3]` or `[3,10]`; one empty text without rows."""
+    """Yield the index of each row of a stream as text, such as `[3]` or `[3,10]`; without rows, yield one empty
+    text."""
     for index in itertools.product(*map(range, lengths)):
         yield f"[{','.join(map(str, index))}]" if index else ""
 
@@ -350,5 +355,5 @@ def columns_of(feature: Feature) -> Iterator[Column]:
 
 
 def switched(columns: Iterable[Column], switches: Mapping[str, Switches]) -> tuple[Column, ...]:
-    """Return the columns, with the switches replaced for those named in `switches`."""
+    """Return the columns; a column whose name is a key of `switches` gets the feature switches of that key."""
     return tuple(replace(column, switches=switches.get(column.name, column.switches)) for column in columns)

@@ -18,7 +18,7 @@ Kind = Literal["action", "observation", "reward", "done", "outcome"]
 
 @dataclass(frozen=True)
 class Column:
-    """An index of a tensor's last axis, or all indices if they mean the same."""
+    """Description of one index of a tensor's last axis, or of all indices if they have the same meaning."""
 
     name: str
     unit: str = ""
@@ -103,7 +103,8 @@ def print_tables(description: Description, console: Console) -> None:
 
 
 def markdown(description: Description) -> Iterator[str]:
-    """The lines of the page's tables in Markdown: actions and observations; tensors of one row share a table."""
+    """Yield the Markdown lines of the page's tables of actions and observations; tensors with a single row share a
+    table."""
     for kind in ("action", "observation"):
         cells = {title: list(merged(rows(leaf))) for title, leaf in distinct(description) if leaf.kind == kind}
         single = [(f"`{title}`", *of[0][1:]) for title, of in cells.items() if len(of) == 1]
@@ -114,14 +115,14 @@ def markdown(description: Description) -> Iterator[str]:
 
 
 def table_lines(headings: Sequence[str], cells_of_rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown, without spaces around the cells."""
+    """Yield the Markdown lines of a table, without spaces around the cells."""
     yield from (f"|{'|'.join(headings)}|", "|" + "-|" * len(headings))
     for cells in cells_of_rows:
         yield f"|{'|'.join(cell.replace('|', chr(92) + '|') for cell in cells)}|"
 
 
 def distinct(description: Description) -> list[tuple[str, Leaf]]:
-    """Return the leaves with a title each; groups with equal columns and axes share a leaf."""
+    """Return each leaf with a title; groups with equal columns and axes share a leaf."""
     titles: dict[tuple[object, ...], tuple[str, Leaf]] = {}
     for leaf in description:
         of_group = bool(leaf.key[1:]) and leaf.key[0] in description.groups
@@ -142,7 +143,7 @@ def layout_of(leaf: Leaf) -> str:
 
 
 def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each column's row, in the order of `HEADINGS`."""
+    """Yield one table row per column, as cells in the order of `HEADINGS`."""
     numbered = leaf.axes[-1] == "column"
     for i, column in enumerate(leaf.columns):
         switches = ", ".join(column.switches)
@@ -150,8 +151,8 @@ def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
 
 
 def merged(cells_of_columns: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of the page, in the order of `PAGE_HEADINGS`. Consecutive columns that differ in number and name
-    only share a row."""
+    """Yield the table rows of the page, as cells in the order of `PAGE_HEADINGS`. Consecutive columns that differ
+    only in number and name share a row."""
     for (bounds, unit, needs, meaning), group in itertools.groupby(cells_of_columns, key=lambda cells: cells[2:]):
         numbers, names = zip(*(cells[:2] for cells in group), strict=True)
         number = numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
@@ -160,7 +161,7 @@ def merged(cells_of_columns: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, .
 
 
 def joined_names(names: Sequence[str]) -> str:
-    """Join names, with a common start once: `hull.{scout, light}`, `message.{0..7}`."""
+    """Join names and write a common prefix only once, as in `hull.{scout, light}` and `message.{0..7}`."""
     begin = re.match(r".*\.|.*_", names[0])
     if len(names) == 1 or begin is None or not all(name.startswith(begin[0]) for name in names):
         return ", ".join(names)

@@ -1,4 +1,5 @@
-"""Objectives beside zone control: score by the clock, by arrivals, and by losses of the other team."""
+"""Objectives other than zone control: teams score by elapsed time, by arrivals of mechs, and by losses of the other
+team."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from echelon.state import State
 
 
 def score_goals(state: State, sim_model: SimModel) -> State:
-    """Raise each team's score to its points from the clock, arrivals and losses, after the zone was scored.
+    """Raise each team's score to the largest of its points from elapsed time, arrivals and losses, after zone control
+    was scored.
 
-    A runner has arrived if it was in the zone at any decision; a runner that died before is lost.
+    A runner (a mech that has to reach the zone) has arrived if it was in the zone at any decision; a runner that died
+    before that is a loss.
     """
     maps, map_id, roster = sim_model.maps, state.map_id, sim_model.roster
     runner = maps.runner[map_id]

@@ -13,14 +13,16 @@ from echelon.state import State
 
 
 def zones(state: State, sim_model: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Return centre `[B, 2]` and radius `[B]`, vox, of each battle's first and second zone; radius 0 if absent."""
+    """Return centre `[B, 2]` and radius `[B]`, vox, of each battle's first and second zone; a missing zone has
+    radius 0."""
     maps, map_id = sim_model.maps, state.map_id
     second = maps.second_center[map_id], maps.second_radius[map_id]
     return (maps.zone_center[map_id], maps.zone_radius[map_id]), second
 
 
 def in_each_zone(state: State, sim_model: SimModel) -> list[Tensor]:
-    """Return `[B, N]` bool per zone: alive, within its circle, and low enough to count for control."""
+    """Return for each zone which mechs are alive, within the zone's circle, and low enough to count for control,
+    `[B, N]` bool."""
     x, y, z = state.mechs.pos.unbind(-1)
     may_hold = state.mechs.alive & (z - sim_model.roster.half_size[:, 2] < sim_model.rules.zone_ceiling_vox)
 
@@ -32,13 +34,14 @@ def in_each_zone(state: State, sim_model: SimModel) -> list[Tensor]:
 
 
 def is_inside(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, N]` bool: inside a zone."""
+    """Return which mechs are inside a zone, `[B, N]` bool."""
     in_first, in_second = in_each_zone(state, sim_model)
     return in_first | in_second
 
 
 def nearer(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Return the vector `[B, N, 2]` to the centre of the zone whose edge is nearer, and its radius `[B, N]`, vox."""
+    """Return the vector `[B, N, 2]` to the centre of the zone whose edge is nearer, and that zone's radius `[B, N]`,
+    vox."""
     (center, radius), (other_center, other_radius) = zones(state, sim_model)
     pos = state.mechs.pos[..., :2]
     to_first, to_second = center[:, None] - pos, other_center[:, None] - pos
@@ -48,7 +51,7 @@ def nearer(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
 
 
 def path_length(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, N]` walking distance to the zone's edge, divided by the map's longest side."""
+    """Return each mech's walking distance to the zone's edge, divided by the map's longest side, `[B, N]`."""
     # `long()` rounds towards zero. It differs from `floor` only for negative positions, which are outside the map.
     x, y, _ = state.mechs.pos.unbind(-1)
     vox = at_cells(sim_model.maps.path_length, state.map_id, x.long(), y.long())
@@ -56,7 +59,8 @@ def path_length(state: State, sim_model: SimModel) -> Tensor:
 
 
 def control(inside: Tensor, sim_model: SimModel) -> Tensor:
-    """Return `[B, 2]` zone tick of each team, 0..1, from the living tonnage `inside [B, N]` the zone."""
+    """Return how far each team controls the zone (its zone tick), `[B, 2]` in 0..1, from the tonnage of the living
+    mechs `inside [B, N]`."""
     tonnage = sim_model.roster.by_team(inside * sim_model.roster.tonnage)  # [B, 2]
     enemy = tonnage.flip(1)
     margin = (tonnage - enemy) / (tonnage + enemy).clamp_min(1.0)
@@ -67,9 +71,9 @@ def control(inside: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def score(state: State, sim_model: SimModel) -> State:
-    """Add one decision of control to each team's score. With two zones, each counts half.
+    """Add the zone control of one decision to each team's score. With two zones, each zone counts half.
 
-    Control is 0 in battles where it is worth no points.
+    Control is 0 in battles in which zone control gives no points.
     """
     in_first, in_second = in_each_zone(state, sim_model)
     inside, tick = in_first | in_second, control(in_first, sim_model)

@@ -22,17 +22,19 @@ NAMES = names_of(OF_MECHS)
 def observe(
     state: State, orders: Orders, sim_model: SimModel, out: Observation | None = None
 ) -> tuple[State, Observation]:
-    """Compute the observation of every mech. Return it with the state, whose contact slots are updated.
+    """Compute the observation of every mech; return the state with updated contact slots, and the observation.
 
     Args:
-        state: B battles.
-        orders: orders of the last decision; they set the contacts' sort order, the emitters and the focus targets.
+        state: state of B battles.
+        orders: the mechs' orders of the last decision, which set the contacts' sort order, the emitters and the focus
+            targets.
         sim_model: rules, roster and maps.
         out: buffers by stream name, which are overwritten and returned in place of new tensors.
 
     Returns:
-        The state, and the streams `[B, N, ...]` with their masks. Two further entries are for replays, not for mechs:
-        `contact_mechs [B, N, C]` int64, the mech in each contact slot or `NO_MECH`, and `clear_lines [B, N, N]` bool.
+        The state, and the streams `[B, N, ...]` with their masks. Two further entries are used by replays and hidden
+        from mechs, namely `contact_mechs [B, N, C]` int64, the mech in each contact slot or `NO_MECH`, and
+        `clear_lines [B, N, N]` bool.
     """
     senses = perceive(state, orders, sim_model)
     slots, filled = contact_slots(senses, state, orders, sim_model)
@@ -48,7 +50,7 @@ def observe(
 
 
 def initial_observation(state: State, sim_model: SimModel) -> tuple[State, Observation]:
-    """Return `observe` of battles before the first action."""
+    """Return the result of `observe` for battles before the first action."""
     return observe(state, actions.idle(state.seed.shape[0], sim_model.roster, sim_model.config), sim_model)
 
 

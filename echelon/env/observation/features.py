@@ -12,7 +12,7 @@ from echelon.rules.catalog import Hull
 
 
 class Feature(NamedTuple):
-    """A named run of columns: width, range, unit and meaning."""
+    """A named group of consecutive columns, with width, range, unit and meaning."""
 
     name: str
     width: int
@@ -66,7 +66,7 @@ def columns(features: tuple[Feature, ...], name: str) -> slice:
         A slice of the stream's last axis.
 
     Raises:
-        KeyError: the stream has no feature of that name.
+        KeyError: if the stream has no feature of that name.
     """
     start = 0
     for feature in features:
@@ -84,8 +84,8 @@ def pack(
     Args:
         features: features of the stream.
         values: for each feature `[..., width]`, or `[...]` if its width is 1.
-        visible: `[...]` bool; the other rows are zero.
-        always: names of features that are not zeroed.
+        visible: which rows are visible, `[...]` bool; all other rows are zero.
+        always: names of features that keep their values in rows that are not visible.
     """
 
     def column(name: str) -> Tensor:

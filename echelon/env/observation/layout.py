@@ -102,26 +102,26 @@ CONTROL = (
 
 
 def streams(comm_dim: int) -> dict[str, tuple[Feature, ...]]:
-    """The columns of the action and of every stream, grids flattened."""
+    """Return the columns of the action and of every stream, by name; grids are flattened."""
     spoken = message(comm_dim, "message to the pack, observed one decision later")
     by_name = {stream.name: stream.features_of(comm_dim) for stream in (*IN_ALL_BATTLES, *OF_BATTLES)}
     return {"action": (*CONTROL, *spoken), **by_name}
 
 
 def command_streams(enemies: int) -> dict[str, tuple[Feature, ...]]:
-    """The columns of a commander's action and streams, against so many enemies."""
+    """Return the columns of a commander's action and streams, by name, for this number of enemies."""
     meaning = "score of this enemy, if known, as target of an attack: the highest above 0 is chosen"
     target = Feature("target", enemies, -1.0, 1.0, "", meaning)
     return {"action": (*GIVEN, target), **{stream.name: stream.features_of(0) for stream in OF_COMMANDERS}}
 
 
 def describe(comm_dim: int) -> dict[str, list[list[object]]]:
-    """Return the whole layout as JSON values. A checkpoint stores it and its hash."""
+    """Return the whole layout as JSON values. A checkpoint stores the layout and its hash."""
     return {name: [list(feature[:4]) for feature in features] for name, features in streams(comm_dim).items()}
 
 
 def layout_hash(comm_dim: int) -> str:
-    """Return the sha256 of `describe`."""
+    """Return the sha256 of the layout that `describe` returns."""
     return hashlib.sha256(json.dumps(describe(comm_dim), sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Sensing between mechs: by line of sight, radar, heat, paint and sound."""
+"""Compute which mechs sense which other mechs, by line of sight, radar, heat, paint (a target mark) and sound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOISE_SCALE = 5.0
 
 @dataclass(frozen=True)
 class Senses:
-    """Perception of every mech (rows) of every other mech (columns)."""
+    """The relation of each observing mech (row) to each other mech (column): geometry and sensing."""
 
     offset: Tensor
     """[B, N, N, 3] vox, from the row to the column."""
@@ -68,9 +68,10 @@ def perceive(state: State, orders: Orders, sim_model: SimModel) -> Senses:
 
 
 def lines(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Return `[B, N, N]` bool twice, without a range limit: terrain leaves the line open; smoke blocks it.
+    """Return for each pair of mechs, at any range, whether terrain leaves the line between them open and whether smoke
+    blocks it, `[B, N, N]` bool each.
 
-    Both are valid for pairs of living mechs only.
+    Both tensors are valid only for pairs of living mechs.
     """
     world, pairs = sim_model.config.world, sim_model.roster.everyone
     across = math.sqrt(world.size_x**2 + world.size_y**2 + world.size_z**2)
@@ -79,7 +80,8 @@ def lines(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
 
 
 def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, sim_model: SimModel) -> Tensor:
-    """Return `[B, N, N]` bool: living hostiles that packmates sense or painted, but the mech itself does not sense."""
+    """Return which living hostiles each mech does not sense itself but its packmates sense or have painted,
+    `[B, N, N]` bool."""
     roster = sim_model.roster
     packmates = (roster.pack[:, None] == roster.pack).to(torch.float32)
     # A matrix product of zeros and ones is exact in any order of summation.
@@ -88,7 +90,8 @@ def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, sim_model: SimMod
 
 
 def sense_sound(senses: Senses, state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, N, 4]` noise from ahead, left, behind and right: log(1 + sum of noise / (1 + d^2)) / 5.
+    """Return the noise that each mech hears from ahead, left, behind and right, `[B, N, 4]`: log(1 + sum of noise / (1
+    + d^2)) / 5, where d is the distance in voxels.
 
     The noise of a mech grows with its speed and weight. Fallen and dead mechs are silent. Cover muffles noise.
     """

@@ -1,4 +1,5 @@
-"""Definition of an observation stream: its columns, its shape, and the dense function that fills it."""
+"""Definition of an observation stream: its columns, its shape, and the function that computes it with torch
+operations."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ Observation = dict[str, Tensor]
 
 
 class StreamInputs(NamedTuple):
-    """Inputs of dense functions."""
+    """Inputs of the functions that compute streams with torch operations."""
 
     state: State
     orders: Orders
@@ -36,7 +37,7 @@ class StreamInputs(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis between the mechs of a stream and its columns."""
+    """An axis of a stream between the mech axis and the axis of columns."""
 
     name: str
     """Meaning of an index along the axis."""
@@ -78,7 +79,8 @@ class Stream:
         return tuple(feature._replace(width=1) for feature in features) if self.is_grid else features
 
     def rows(self, *sizes: object) -> tuple[int, ...]:
-        """Return the lengths of the axes without the columns; `sizes` are the arguments of `Axis.length`."""
+        """Return the lengths of `axes`, which exclude the axis of columns; `sizes` are the arguments of
+        `Axis.length`."""
         return tuple(axis.length(*sizes) for axis in self.axes)
 
     def shape(self, comm_dim: int, *sizes: object) -> tuple[int, ...]:

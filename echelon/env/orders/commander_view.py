@@ -17,7 +17,8 @@ from echelon.state import State
 
 
 def commanders_of(config: EnvConfig) -> dict[str, list[str]]:
-    """Return the commanders' names by group, one per pack of each team; empty if orders are off."""
+    """Return the names of the commanders by group, one commander per pack of each team; empty if orders are
+    disabled."""
     if not config.command.enabled:
         return {}
     sizes = {"blue": len(config.blue), "red": len(config.red)}
@@ -26,13 +27,13 @@ def commanders_of(config: EnvConfig) -> dict[str, list[str]]:
 
 
 def command_view(state: State, sim_model: SimModel) -> dict[tuple[str, ...], Tensor]:
-    """Return the observation of both teams' commanders, one for each of a team's P packs, by key.
+    """Return the observation of both teams' commanders as a flat dict by key; each of a team's P packs has a commander.
 
     Returns:
-        Under `(group, "observation", stream)`, for the groups in `layout.COMMAND`: `packs [B, P, P, F]`, reports of
-        the commander's own pack first, then of the other packs in order; `tracks [B, P, E, F]`, a row per enemy, zero
-        if no mech of the team observes the enemy, and `tracks_mask [B, P, E]` bool; `situation [B, P, F]`.
-        Under `(group, "mask")` `[B, P]` bool: the pack has living mechs.
+        Under `(group, "observation", stream)`, for the groups in `layout.COMMAND`, the streams `packs [B, P, P, F]`,
+        reports of the commander's own pack first, then of the other packs in order; `tracks [B, P, E, F]`, a row per
+        enemy, zero if no mech of the team observes the enemy, and `tracks_mask [B, P, E]` bool; `situation [B, P, F]`.
+        Under `(group, "mask")`, whether the pack has living mechs, `[B, P]` bool.
     """
     is_known, at_pack = known_enemies(state, sim_model), middle(state, sim_model)
     reports, lives = pack_reports(state, at_pack, sim_model)
@@ -58,7 +59,8 @@ def command_view(state: State, sim_model: SimModel) -> dict[tuple[str, ...], Ten
 
 
 def team_rewards(paid: Tensor, sim_model: SimModel) -> dict[tuple[str, ...], Tensor]:
-    """Return `(group, "reward") [B, P, 1]` of each commander: the mean of its team's mech rewards `paid [B, N]`."""
+    """Return the reward of each commander, `(group, "reward") [B, P, 1]`: the mean of the rewards `paid [B, N]` of
+    its team's mechs."""
     means = sim_model.roster.team_mean(paid)
     spans = pack_span(sim_model)
     return {
@@ -72,7 +74,7 @@ def commander_groups(view: dict[tuple[str, ...], Tensor], paid: Tensor, sim_mode
 
     Args:
         view: result of `command_view`.
-        paid: `[B, N]` reward of every mech.
+        paid: reward of every mech, `[B, N]`.
         sim_model: rules, roster and maps.
     """
     groups: dict[str, TensorDict] = {}

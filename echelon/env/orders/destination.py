@@ -1,4 +1,4 @@
-"""Destinations of mechs by their orders, and the paths there."""
+"""The place to which each mech's order sends it, and the path to this place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Way(NamedTuple):
 
 
 def destination(state: State, sim_model: SimModel) -> Destination:
-    """Return the destination of each mech by its order."""
+    """Return the destination that each mech has from its order."""
     orders, reach_vox = state.orders_heard, sim_model.config.command.reach_vox
     kind, target = orders[..., OrderField.KIND], orders[..., OrderField.TARGET].long()
     goal = orders[..., PLACE]

@@ -1,4 +1,4 @@
-"""Orders at the boundary of decisions: read from actions, sent to packs, and received by mechs after a delay."""
+"""Orders of commanders: read from actions between two decisions, sent to packs, and received by mechs after a delay."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ DRAWS = 8
 
 
 def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_model: SimModel) -> tuple[State, Tensor]:
-    """Send the commanders' orders and deliver the arrived ones to mechs, before a decision is played.
+    """Send the commanders' new orders, and deliver orders that have arrived to mechs, before a decision is played.
 
     Args:
-        state: B battles.
-        action: `[B, N, D]` actions of the mechs, nominally in [-1, 1]; not modified.
-        commands: `[B, P, 13 + E]` actions of both teams' commanders, one per pack, blue's packs first: columns of
-            `echelon.rules.orders`, the last E of which choose an enemy; None without commanders. E is the size of the
-            larger team.
+        state: state of B battles.
+        action: actions of the mechs, `[B, N, D]`, nominally in [-1, 1]; not modified.
+        commands: actions of both teams' commanders, `[B, P, 13 + E]`, one commander per pack, blue's packs first; None
+            without commanders. The columns of `commands` are those of `echelon.rules.orders`; the last E columns choose
+            an enemy, where E is the size of the larger team.
         sim_model: rules, roster and maps.
 
     Returns:
-        The state, and the action with triggers released for mechs whose order holds their fire.
+        The state, and the action with triggers released for mechs whose order forbids them to fire.
     """
     state = send_orders(state, commands, sim_model)
     state = receive_orders(
@@ -42,7 +42,8 @@ def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_mo
 
 
 def known_enemies(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, 2, N]` bool: living hostiles in the first contact slots of a living mech of each team."""
+    """Return which enemies each team knows, `[B, 2, N]` bool: living hostiles in the first contact slots of a living
+    mech of the team."""
     slots = torch.where(state.mechs.alive[..., None], state.focus_slots, NO_MECH)  # [B, N, 5]
     indices = torch.arange(sim_model.roster.num_mechs, device=slots.device)
     is_shown = (slots[..., None] == indices).any(2)  # [B, N, N]
@@ -51,20 +52,22 @@ def known_enemies(state: State, sim_model: SimModel) -> Tensor:
 
 
 def members(sim_model: SimModel) -> Tensor:
-    """Return `[P, N]` bool: the members of each pack."""
+    """Return which mechs are members of each pack, `[P, N]` bool."""
     roster = sim_model.roster
     return torch.arange(roster.num_packs, device=roster.pack.device)[:, None] == roster.pack
 
 
 def middle(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, P, 2]` vox: the mean position of each pack's living mechs; the origin if there are none."""
+    """Return the mean position of each pack's living mechs, `[B, P, 2]` vox; the origin if all mechs of the pack are
+    dead."""
     weights = (members(sim_model) & state.mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
     total = exact.sum(weights[..., None] * state.mechs.pos[:, None, :, :2], 2)
     return total / exact.sum(weights, 2).clamp_min(1.0)[..., None]
 
 
 def send_orders(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
-    """Queue new orders ahead of those in transit: from commanders if an order is due, else from a drill."""
+    """Queue new orders in front of the orders in transit. New orders come from commanders if an order is due, else
+    from a drill (random orders for training)."""
     command, rules = sim_model.config.command, sim_model.rules
     period = command.period * rules.decision_repeat
     is_due = (state.tick % period == 0)[:, None].expand(-1, sim_model.roster.num_packs)  # [B, P]
@@ -81,7 +84,8 @@ def send_orders(state: State, commands: Tensor | None, sim_model: SimModel) -> S
 
 
 def decode_commands(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Decode `commands` into `[B, P, OrderField]` orders and `[B, P]` bool, whether there is an order."""
+    """Decode `commands` into orders `[B, P, OrderField]`, and return whether there is an order for each pack,
+    `[B, P]` bool."""
     command = sanitize_commands(commands)
     preference, kind = command[..., KINDS].max(-1)
     position = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * sim_model.size[:2]
@@ -109,7 +113,8 @@ def sanitize_commands(commands: Tensor) -> Tensor:
 
 
 def preferred_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor:
-    """Return `[B, P]` int64: the known enemy of highest preference above 0 in `wishes [B, P, E]`, or `NO_MECH`."""
+    """Return for each commander the known enemy with the highest preference above 0 in `wishes [B, P, E]`, or
+    `NO_MECH`, as `[B, P]` int64."""
     roster, is_known = sim_model.roster, known_enemies(state, sim_model)
     first = {"blue": roster.num_blue, "red": 0}
     targets = []
@@ -124,14 +129,14 @@ def preferred_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor
 
 
 def pack_span(sim_model: SimModel) -> dict[str, tuple[int, int]]:
-    """Return the first pack of each team, and the index after its last pack."""
+    """Return for each team the index of its first pack, and the index after its last pack."""
     roster = sim_model.roster
     blue = sum(span.start < roster.num_blue for span in roster.packs)
     return {"blue": (0, blue), "red": (blue, roster.num_packs)}
 
 
 def drill_orders(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, P, OrderField]`: a move order to a random reachable place."""
+    """Return for each pack a move order to a random reachable place, `[B, P, OrderField]`."""
     packs, batch = sim_model.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
     places = share * sim_model.size[:2]
@@ -146,7 +151,8 @@ def drill_orders(state: State, sim_model: SimModel) -> Tensor:
 
 
 def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) -> State:
-    """Deliver orders that have arrived and are newer than a mech's current order, to mechs that the net reaches."""
+    """Deliver orders that have arrived and are newer than a mech's current order, to mechs that the radio net
+    reaches and whose reception is not jammed."""
     command, roster = sim_model.config.command, sim_model.roster
     distance = length(pairwise_offset(state.mechs.pos))
     in_range = distance <= command.range_vox
@@ -164,7 +170,8 @@ def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) ->
 
 
 def mask_triggers(state: State, action: Tensor, sim_model: SimModel) -> Tensor:
-    """Return the action `[B, N, D]` with triggers released where orders are HOLD, or RETURN while not under fire."""
+    """Return the action `[B, N, D]` with triggers released for mechs whose order is to hold fire, and for mechs that
+    may only return fire and are not under fire."""
     if not sim_model.config.command.steers:
         return action
     discipline = state.orders_heard[..., OrderField.DISCIPLINE]

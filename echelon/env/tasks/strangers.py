@@ -1,4 +1,4 @@
-"""Protocol 2 of a task: opponents, partners and teams with which a policy is evaluated, in three splits."""
+"""Evaluation protocol 2 of a task: a policy plays with opponents, partners and teams from three splits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRANGERS_SEED = 4_000_037
 
 @dataclass(frozen=True)
 class Population:
-    """Opponents, partners and teams of a split of a task."""
+    """Opponents, partners and teams of one split of a task."""
 
     opponents: tuple[str, ...]
     """Names of commanders, as in `echelon.agents.names`."""
@@ -30,8 +30,9 @@ class Population:
 
 @dataclass(frozen=True)
 class Strangers:
-    """Definition of a task's protocol 2. Splits share no opponent, partner or roster. They share no map and no position
-    either, because these follow from the seeds of a split (`echelon.world.splits`)."""
+    """Definition of a task's evaluation protocol 2. Splits share no opponent, partner or roster. Splits share no map
+    and no start position either, because maps and positions follow from the seeds of a split
+    (`echelon.world.splits`)."""
 
     train: Population
     validation: Population
@@ -65,7 +66,7 @@ class Strangers:
 
     @property
     def splits(self) -> dict[Split, Population]:
-        """The populations by name of the split."""
+        """The populations, keyed by name of the split."""
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
 
@@ -75,5 +76,5 @@ def hash_of_seeds(seeds: list[int]) -> str:
 
 
 def shares_of(mechs: int) -> tuple[int, ...]:
-    """Return the numbers of mechs that a policy commands beside strangers: one, half, and all but one."""
+    """Return how many mechs of a team a policy commands if partners command the others: one, half, or all but one."""
     return tuple(dict.fromkeys((1, mechs // 2, mechs - 1)))

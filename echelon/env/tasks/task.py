@@ -1,9 +1,9 @@
 """Named tasks: a name fixes battles, rules and evaluation, so that results of two papers can be compared.
 
-The tasks of the package are the lines of `tasks.jsonl`. Each line is a whole task as JSON, which no preset and no
-default can change. Lines are never edited: when the rules change, `python docs/tasks.py` appends successors.
-`echelon.rules.versions.ADDED` defines the value of a setting that a line lacks, and its fingerprint includes it.
-`register_task` adds a user's task.
+The tasks of the package are the lines of `tasks.jsonl`. Each line is a complete task as JSON, so a changed preset or
+default does not change it. Lines are never edited; when the rules change, `python docs/tasks.py` appends new versions
+of the tasks. `echelon.rules.versions.ADDED` defines the value of a setting that a line lacks, and the task's
+fingerprint includes this value. `register_task` adds a user's task.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class Task:
     """Battles for training, battles for evaluation, and the evaluation protocol.
 
     Args:
-        name: ends in the task's own version, such as `-v1`; its meaning never changes.
+        name: name that ends in the task's version, such as `-v1`; the meaning of a name never changes.
         about: one line about what the task tests.
         config: battles of training.
         rules_version: version of the rules (`echelon.rules.versions.RULES_VERSION`) that the task was made for.
         map_maker: version of the map maker that the task was made for.
-        evaluation: battles of evaluation; by default those of training, on maps of another seed.
+        evaluation: battles of evaluation; by default the battles of training, on maps of another seed.
         protocol: opponents, battles and seeds of the evaluation.
-        strangers: protocol 2 of the task; None if it has none. `config` and `evaluation` then define its team size and
-            map seeds.
+        strangers: evaluation protocol 2 of the task; None if the task has no protocol 2. The team size and map seeds of
+            protocol 2 are those of `config` and `evaluation`.
 
     Raises:
-        ConfigError: a field has another type.
+        ConfigError: if a field has a wrong type.
     """
 
     name: str
@@ -94,10 +94,11 @@ class Task:
         return held_out(self.config) if self.evaluation is None else self.evaluation
 
     def battle(self, split: Split, roster: int = 0) -> EnvConfig:
-        """Return battles of protocol 2 in a split, with both teams from the split's roster number `roster`.
+        """Return the config of protocol 2 battles in a split, in which both teams have the split's roster number
+        `roster`.
 
         Raises:
-            ConfigError: the task has no protocol 2, or `roster` is out of range.
+            ConfigError: if the task has no protocol 2, or `roster` is out of range.
         """
         require(self.strangers is not None, f"task {self.name}", "a task with protocol 2, strangers/...", "one without")
         assert self.strangers is not None
@@ -113,14 +114,14 @@ class Task:
 
     @property
     def is_playable(self) -> bool:
-        """Whether this Echelon has the task's rules and map maker."""
+        """Whether this version of Echelon has the task's rules and map maker."""
         return self.versions == current_versions()
 
     def successor(self) -> Task:
-        """Return the next version of the task, under the rules and the map maker of this Echelon.
+        """Return the next version of the task, under the rules and the map maker of this version of Echelon.
 
-        Settings that had the default of the task's rules get the current default. A user can register a new version of
-        their own task with it.
+        Settings that had the default value under the task's rules get the current default. A user can register the
+        result as a new version of their own task.
         """
         name, _, version = self.name.rpartition("-v")
         return dataclasses.replace(
@@ -154,18 +155,20 @@ class Task:
 
 
 def held_out(config: EnvConfig, offset: int = EVAL_SEED) -> EnvConfig:
-    """Return the same battles on maps that training does not use. Split `train` becomes split `validation`.
+    """Return the config of the same battles on maps that training does not use. A config of the split `train` gets the
+    split `validation`.
 
     Args:
         config: battles of training.
-        offset: added to the map seed: `EVAL_SEED` to judge a policy, `RUN_SEED` to choose a run's best checkpoint.
+        offset: number added to the map seed, `EVAL_SEED` to judge a policy, or `RUN_SEED` to choose a run's best
+            checkpoint.
     """
     split: Any = "validation" if config.split == "train" else config.split
     return dataclasses.replace(config, map_seed=config.map_seed + offset, split=split)
 
 
 def task_from_json(row: dict[str, Any]) -> Task:
-    """Return the task of a row, which contains `Task.describe` and `about`."""
+    """Return the task of a row of `tasks.jsonl`, which contains the entries of `Task.describe`, and `about`."""
     versions = stored_versions(row, row["name"])
     config, evaluation = (env_from_json({**versions.as_json(), **row[key]}) for key in ("config", "evaluation"))
     protocol = {name: value for name, value in row["protocol"].items() if name != "actions"}
@@ -200,7 +203,7 @@ def register_task(task: Task) -> Task:
         The task.
 
     Raises:
-        ConfigError: the name has an invalid form, or another task has it.
+        ConfigError: if the name has an invalid form, or another task has this name.
     """
     require(isinstance(task, Task), "register_task", "a Task", task)
     require(isinstance(task.name, str), "Task.name", "a string", task.name)
@@ -215,7 +218,8 @@ def register_task(task: Task) -> Task:
 
 
 def tasks() -> dict[str, Task]:
-    """Return all tasks by name, also tasks for earlier rules (`Task.is_playable`)."""
+    """Return all tasks by name, including tasks for earlier rules, which this version cannot play
+    (`Task.is_playable`)."""
     return {**_built_in(), **_REGISTERED}
 
 
@@ -226,7 +230,7 @@ def latest(name: str) -> str:
         name: name without version, such as `small-5v5`.
 
     Raises:
-        ConfigError: there is no such task.
+        ConfigError: if there is no task with this name.
     """
     newest: dict[str, int] = {}
     for task in tasks():
@@ -237,19 +241,20 @@ def latest(name: str) -> str:
 
 
 def scenario_task(config: EnvConfig) -> Task:
-    """Return a task of battles that start from positions: training and evaluation use the same, against the tiers."""
+    """Return a task whose battles start from given positions. Training and evaluation use the same positions, and
+    evaluation is against the scripted tiers."""
     require(len(config.positions) > 0, "config.positions", "positions of a scenario (echelon.scene_config)", "none")
     return Task("scenario", "battles that start from given positions", config, *current_versions())
 
 
 def find_task(task: str | Task | Scenario) -> Task:
-    """Return the task for a name, a scenario or a task, if this Echelon has its rules.
+    """Return the task for a name, a scenario or a task, if this version of Echelon has the task's rules.
 
     Args:
         task: name in `tasks()`, a scenario, or a task.
 
     Raises:
-        ConfigError: unknown name, or the task is for other rules or another map maker.
+        ConfigError: if the name is unknown, or the task is for other rules or another map maker.
     """
     if isinstance(task, Scenario):
         return scenario_task(task.config)
@@ -264,7 +269,7 @@ def find_task(task: str | Task | Scenario) -> Task:
 
 
 def check_versions(task: Task) -> None:
-    """Raise `ConfigError` for a task whose rules or map maker this Echelon does not have."""
+    """Raise `ConfigError` for a task whose rules or map maker this version of Echelon does not have."""
     if task.is_playable:
         return
     current, stored = (f"rules {v.rules}, map maker {v.map_maker}" for v in (current_versions(), task.versions))

@@ -17,7 +17,8 @@ def message(comm_dim: int, meaning: str) -> tuple[Feature, ...]:
 
 
 def comms(inputs: StreamInputs) -> Tensor:
-    """Return `[B, N, 5, comm_dim]`: each packmate's message of the last decision. Own and dead rows are zero."""
+    """Return the messages that each mech's packmates sent in the last decision, `[B, N, 5, comm_dim]`. A mech's own
+    row is zero; all rows of a dead mech are zero."""
     messages, roster = inputs.state.messages, inputs.sim_model.roster
     silence = torch.zeros_like(messages[:, :1])
     received = torch.cat((messages, silence), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]

@@ -64,12 +64,12 @@ def num_slots(config: EnvConfig) -> int:
 def contact_slots(senses: Senses, state: State, orders: Orders, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Assign mechs to the contact slots of every mech.
 
-    First come sensed hostiles in the chosen order, then sensed friends by distance, limited to the suite's visual
-    slots. Next come reported enemies by distance, limited to the suite's intel slots. Ties are broken by distance,
-    then by index.
+    First come sensed hostiles in the chosen order, then sensed friends by distance, limited to the visual slots of the
+    mech's cockpit suite. Next come enemies reported by packmates, by distance, limited to the suite's intel slots. Ties
+    are broken by distance, then by index.
 
     Returns:
-        `[B, N, C]` int64 mech indices, and `[B, N, C]` bool, whether the slot is filled.
+        The index of the mech in each slot, `[B, N, C]` int64, and whether each slot is filled, `[B, N, C]` bool.
     """
     mechs, roster, distance = state.mechs, sim_model.roster, senses.distance
     biggest = (1 - exact.divide(roster.tonnage, 100)).expand_as(distance)
@@ -95,7 +95,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, sim_model: SimMo
 
 
 def lexsort(key: Tensor, tie_key: Tensor) -> Tensor:
-    """Return `[..., N]` int64 indices that sort each row by `key`, then `tie_key`, then index.
+    """Return the indices that sort each row by `key`, then by `tie_key`, then by index, `[..., N]` int64.
 
     Args:
         key, tie_key: `[..., N]` float32.
@@ -108,7 +108,7 @@ def lexsort(key: Tensor, tie_key: Tensor) -> Tensor:
 
 
 def hostile_slots(slots: Tensor, filled: Tensor, sim_model: SimModel) -> Tensor:
-    """Return `[B, N, PREFERENCES]` int64: the hostile in each of the first contact slots, or `NO_MECH`."""
+    """Return the index of the hostile in each of the first contact slots, or `NO_MECH`, `[B, N, PREFERENCES]` int64."""
     viewer_is_red = sim_model.roster.is_red[:, None]
     is_hostile = filled & (sim_model.roster.is_red[slots] != viewer_is_red)
     preferred = torch.where(is_hostile, slots, NO_MECH)[..., :PREFERENCES]
@@ -117,20 +117,22 @@ def hostile_slots(slots: Tensor, filled: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def lead_pitch(offset: Tensor, distance: Tensor, sim_model: SimModel) -> Tensor:
-    """Return the elevation, divided by pi / 4, at which a falling shot hits a target at `offset [B, N, C, 3]`."""
+    """Return the elevation, divided by pi / 4, at which a ballistic shot hits a target at `offset [B, N, C, 3]`."""
     rise = offset[..., 2] + slug_drop(distance, sim_model.roster.slug_speed, sim_model)
     return exact.divide(exact.atan2(rise, length(offset[..., :2])), math.pi / 4)
 
 
 def contacts(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
-    """Return `[B, N, C, F]`, a row of `CONTACT` per filled slot and zeros elsewhere, and `[B, N, C]` bool `filled`."""
+    """Return the stream `[B, N, C, F]`, with a row of `CONTACT` columns per filled slot and zeros elsewhere, and
+    `filled [B, N, C]` bool."""
     state, slots, sim_model = inputs.state, inputs.slots, inputs.sim_model
     values = {**others(slots, inputs.senses, state, sim_model), **motion(slots, state, sim_model)}
     return pack(CONTACT, values, inputs.filled), inputs.filled
 
 
 def known_bits(senses: Senses, sim_model: SimModel) -> Tensor:
-    """Return `[B, N, N]` int32 with 3 bits per pair: 1 seen in detail, 2 reported, 4 painted by the pack."""
+    """Return three flags about each pair of mechs as bits of `[B, N, N]` int32: 1 for seen in detail, 2 for reported
+    by packmates, 4 for painted by the pack."""
     in_detail = senses.line & (
         senses.distance <= (sim_model.config.sight_range_vox * sim_model.roster.cockpits.fidelity)[:, None]
     )
@@ -138,7 +140,7 @@ def known_bits(senses: Senses, sim_model: SimModel) -> Tensor:
 
 
 def gather_rows(columns: Tensor, slots: Tensor) -> Tensor:
-    """Return `[B, N, C, P]`: the rows of `columns [B, N, P]` for the mechs in the slots."""
+    """Return the rows of `columns [B, N, P]` of the mechs in the contact slots, `[B, N, C, P]`."""
     width = columns.shape[-1]
     return columns.gather(1, slots.flatten(1)[..., None].expand(-1, -1, width)).view(*slots.shape, width)
 

@@ -93,7 +93,8 @@ OF_THE_DEAD = ("own_score", "enemy_score", "control", "time")
 
 
 def ego(inputs: StreamInputs) -> Tensor:
-    """Return `[B, N, F]`, a row of `EGO` per mech; for dead mechs, only `OF_THE_DEAD` are nonzero."""
+    """Return the stream `[B, N, F]`, with a row of `EGO` columns per mech; for dead mechs, only the columns
+    `OF_THE_DEAD` are nonzero."""
     state, orders, sim_model, senses = inputs.state, inputs.orders, inputs.sim_model, inputs.senses
     values = {
         **body(state, sim_model),
@@ -129,14 +130,15 @@ def body(state: State, sim_model: SimModel) -> dict[str, Tensor]:
 
 
 def cooldowns(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, N, 5]` remaining cooldowns of triggers and AMS, divided by the longest; 0 without a weapon."""
+    """Return the remaining cooldowns of the four triggers and of the AMS (anti-missile system), `[B, N, 5]`, each
+    divided by the longest cooldown of its timer; 0 without a weapon."""
     roster = sim_model.roster
     shares = torch.nn.functional.pad(state.mechs.cooldown.float() / roster.longest_cooldown.clamp_min(1), (0, 1))
     return shares.gather(-1, roster.shown_timer.expand(shares.shape[0], -1, -1))
 
 
 def threats(senses: Senses, state: State, sim_model: SimModel) -> dict[str, Tensor]:
-    """Return columns of `EGO`: aim at the mech, hits and their direction, and sounds."""
+    """Return columns of `EGO`: whether enemies target the mech, hits and their direction, and sounds."""
     mechs = state.mechs
     return {
         "targeted": is_targeted(senses, state, sim_model),
@@ -176,7 +178,7 @@ def zone_and_clock(state: State, sim_model: SimModel) -> dict[str, Tensor]:
 
 
 def settings(senses: Senses, state: State, orders: Orders, sim_model: SimModel) -> dict[str, Tensor]:
-    """Return columns of `EGO`: the suite, the sensors, jamming, and the chosen settings."""
+    """Return columns of `EGO`: the cockpit suite, the sensors, jamming, and the settings that the mech chose."""
     runs, roster = is_running(state.mechs, sim_model), sim_model.roster
     return {
         "ecm": orders.ecm & runs,
@@ -190,13 +192,13 @@ def settings(senses: Senses, state: State, orders: Orders, sim_model: SimModel) 
 
 
 def is_targeted(senses: Senses, state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, N]` bool: a living enemy within `TARGETED_VOX` has a clear line to the mech."""
+    """Return whether a living enemy within `TARGETED_VOX` has a clear line to each mech, `[B, N]` bool."""
     enemy = sim_model.roster.hostile & state.mechs.alive[:, None]
     return (enemy & senses.line & (senses.distance <= TARGETED_VOX)).any(-1)
 
 
 def is_missiles_target(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, N]` bool: a shot in flight homes on the mech."""
+    """Return whether a shot in flight is guided towards each mech, `[B, N]` bool."""
     shots = state.shots
     target = torch.where(sim_model.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)
     indices = torch.arange(sim_model.roster.num_mechs, device=target.device)

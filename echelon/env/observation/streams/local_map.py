@@ -16,9 +16,11 @@ LOCAL_MAP_CELLS = 11
 
 
 def local_map(inputs: StreamInputs) -> Tensor:
-    """Return `[B, N, 11, 11]`: 1 where the hull cannot walk at its height, and outside the map.
+    """Return the map around each mech, `[B, N, 11, 11]`: 1 in cells where the hull cannot walk at its height, and
+    outside the map.
 
-    Rows are ahead, columns to the left. Cells that the mech can step onto, such as a wreck, are 0.
+    The row index grows in the direction ahead of the mech, the column index to its left. Cells that the mech can step
+    onto, such as a wreck, are 0.
     """
     state, sim_model, side = inputs.state, inputs.sim_model, LOCAL_MAP_CELLS
     mechs, world = state.mechs, sim_model.config.world

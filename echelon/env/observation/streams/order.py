@@ -1,4 +1,5 @@
-"""The order that each mech has received, if `EnvConfig.command` is on. Its place replaces the zone in `ego`."""
+"""The order that each mech has received, if `EnvConfig.command` is enabled. The order's place replaces the zone in
+the stream `ego`."""
 
 from __future__ import annotations
 
@@ -35,11 +36,12 @@ ORDER = (
 
 
 def add_orders(state: State, streams: dict[str, Tensor], sim_model: SimModel) -> dict[str, Tensor]:
-    """Return `streams` with `order [B, N, F]` added, and with orders applied to `ego` if orders steer mechs.
+    """Return `streams` with `order [B, N, F]` added; if orders steer mechs, the order's place replaces the zone in
+    `ego`.
 
     Args:
-        state: B battles.
-        streams: `[B, N, ...]` each, as `observe` makes them; `ego` is not modified in place.
+        state: state of B battles.
+        streams: streams that `observe` computed, `[B, N, ...]` each; `ego` is not modified in place.
         sim_model: rules, roster and maps.
     """
     goal = destination(state, sim_model)
@@ -51,7 +53,8 @@ def add_orders(state: State, streams: dict[str, Tensor], sim_model: SimModel) ->
 
 
 def order(state: State, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
-    """Return `[B, N, F]`, a row of `ORDER` per mech; zero for dead mechs and for mechs without an order."""
+    """Return the stream `[B, N, F]`, with a row of `ORDER` columns per mech; zero for dead mechs and for mechs
+    without an order."""
     orders, mechs = state.orders_heard, state.mechs
     is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), sim_model.config.world.longest_side
     kind = orders[..., OrderField.KIND, None]
@@ -78,7 +81,8 @@ def order(state: State, sent: Destination, way: Way, sim_model: SimModel) -> Ten
 
 
 def with_ordered_place(state: State, ego: Tensor, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
-    """Return the ego stream `[B, N, F]`, where the order's place replaces the zone for mechs that were sent to one."""
+    """Return the ego stream `[B, N, F]`, where the order's place replaces the zone for mechs that were sent to a
+    place."""
     mechs, longest = state.mechs, sim_model.config.world.longest_side
     offset, facing = sent.place - mechs.pos[..., :2], heading(mechs.yaw)
     values = {

@@ -1,4 +1,4 @@
-"""A commander's observation of a pack of its team."""
+"""A commander's observation of a pack (a squad of mechs) of its team."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ PACK_REPORT = (
 
 
 def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Return `[B, P, F]`, a row of `PACK_REPORT` per pack, zero without living mechs, and `[B, P]` bool, which have.
+    """Return the stream `[B, P, F]`, with a row of `PACK_REPORT` columns per pack, zero for packs without living mechs;
+    and which packs have living mechs, `[B, P]` bool.
 
     `at_pack [B, P, 2]` is the mean position of each pack's living mechs.
     """

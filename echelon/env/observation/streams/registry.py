@@ -1,4 +1,5 @@
-"""All observation streams, each from the file of its name, in the order of specs, `describe` and layouts."""
+"""All observation streams, each defined in the file of the same name. Specs, `describe` and layouts use the order of
+this file."""
 
 from __future__ import annotations
 
@@ -42,12 +43,12 @@ def streams_of(config: EnvConfig) -> tuple[Stream, ...]:
 
 
 def names_of(streams: tuple[Stream, ...]) -> tuple[str, ...]:
-    """Return names of streams and their masks."""
+    """Return the names of streams and of their masks."""
     return tuple(name for stream in streams for name in stream.names)
 
 
 def add_streams(state: State, streams: Observation, sim_model: SimModel) -> Observation:
-    """Return `streams` of all mechs, with the streams added that have no loop."""
+    """Return `streams` of all mechs, together with the streams for which no numba loop exists."""
     for stream in streams_of(sim_model.config):
         if stream.add is not None:
             streams = stream.add(state, streams, sim_model)

@@ -23,7 +23,8 @@ SITUATION = (
 
 
 def situation(state: State, team: int, sim_model: SimModel) -> Tensor:
-    """Return `[B, F]`, a row of `SITUATION` for the commanders of `team`, 0 blue and 1 red."""
+    """Return the stream `[B, F]`, a row of `SITUATION` columns per battle, for the commanders of `team` (0 for blue,
+    1 for red)."""
     rules, maps = sim_model.rules, sim_model.maps
     score = exact.divide(state.score, rules.zone_score_to_win_s).clamp_max(1.0)
     mask = torch.ones_like(state.seed, dtype=torch.bool)

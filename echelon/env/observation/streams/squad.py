@@ -1,4 +1,5 @@
-"""A mech's observation of its comrades: positions, and depending on its suite their condition and targets."""
+"""A mech's observation of its comrades: their positions and, depending on the mech's cockpit suite, their condition
+and targets."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ SQUAD = (
 
 
 def readiness(state: State, sim_model: SimModel) -> Tensor:
-    """Return `[B, N]` share of a mech's weapons whose cooldown is over; 0 if the mech is not running."""
+    """Return the share of each mech's weapons whose cooldown is over, `[B, N]`; 0 if the mech is not running."""
     mechs = state.mechs
     carries = sim_model.roster.trigger >= 0  # [W, N]
     idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in sim_model.roster.timers], 1)  # [B, W, N]
@@ -40,11 +41,12 @@ def readiness(state: State, sim_model: SimModel) -> Tensor:
 
 
 def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
-    """Compute the comrades in the slots of `Roster.squad`. Dead comrades keep their position, with `alive` 0.
+    """Compute the observation of the comrades in the slots of `Roster.squad`. Dead comrades keep their position, with
+    `alive` 0.
 
     Returns:
-        `[B, N, S, F]`, a row of `SQUAD` per slot, zero for empty slots and for dead viewers, and `[B, N, S]` bool,
-        whether the row contains a mech.
+        The stream `[B, N, S, F]`, with a row of `SQUAD` columns per slot, zero for empty slots and for dead viewers;
+        and whether each row contains a mech, `[B, N, S]` bool.
     """
     state, sim_model = inputs.state, inputs.sim_model
     mechs, roster = state.mechs, sim_model.roster
@@ -54,7 +56,7 @@ def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
     alive = mechs.alive[:, mate]
 
     def from_detail(per_mech: Tensor, detail: int) -> Tensor:
-        """Return a value of living comrades, for viewers with at least this squad detail."""
+        """Return a value of living comrades; 0 for viewers whose suite has less squad detail than `detail`."""
         return per_mech[:, mate] * (alive & (roster.cockpits.squad_detail >= detail)[:, None])
 
     def relative(pos: Tensor) -> Tensor:

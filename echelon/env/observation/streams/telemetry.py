@@ -1,4 +1,5 @@
-"""The map from above, shared by all mechs of a battle. `world.pool.seen_from_above` computes it once per map."""
+"""The height map of the terrain, seen from above and shared by all mechs of a battle. `world.pool.seen_from_above`
+computes the height map once per map."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ TRACK = (
 
 
 def tracks(state: State, enemy: slice, at_pack: Tensor, mask: Tensor, sim_model: SimModel) -> Tensor:
-    """Return `[B, P, E, F]`, a row of `TRACK` per enemy, zero where `mask [B, P, E]` bool is False.
+    """Return the stream `[B, P, E, F]`, with a row of `TRACK` columns per enemy, zero where `mask [B, P, E]` bool is
+    False.
 
     `at_pack [B, P, 2]` is the mean position of each pack's living mechs.
     """
