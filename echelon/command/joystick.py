@@ -66,7 +66,7 @@ class Joystick:
         return row
 
     def _turn_to(self, place: tuple[float, float], mech: int, state: State, sim_model: SimModel) -> Tensor:
-        """Return the fraction `[]` of the yaw rate that turns the mech toward a position, without overshoot."""
+        """Return the yaw command `[]` (fraction of the maximum) that turns the mech to a position without overshoot."""
         x, y = (
             axis - coordinate for axis, coordinate in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True)
         )

@@ -140,9 +140,10 @@ class CommandPort:
         return self.view.env.group_map[own_group], self.view.env.group_map[enemy_group]
 
     def driven(self) -> Report | None:
-        """Return the manually controlled mech and its heading in degrees, counterclockwise from +x; None without one.
+        """Return the manually controlled mech and its heading, or None without one.
 
-        If the mech is dead, its manual control ends. The call copies values from the device.
+        The heading is in degrees, counterclockwise from +x. If the mech is dead, its manual control ends. The call
+        copies values from the device.
         """
         if self.stick is not None and not self._is_alive(self.stick):
             self.stick = None
