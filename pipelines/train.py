@@ -34,8 +34,11 @@ from echelon.serve.live import Live
 def train(
     config: TrainConfig, ranks: Ranks, stop: SignalHandler, console: Console | None = None, again: str | None = None
 ) -> None:
-    """Train with evaluations before, during and after, and print a summary to `console`, by default standard output.
-    `again` is the command that resumes an interrupted run, by default `resume_command`."""
+    """Train a policy with evaluations before, during and after the training, and print a summary to `console`.
+
+    By default, `console` is standard output. `again` is the command that the user can enter to resume an interrupted
+    run, by default `resume_command`.
+    """
     console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
     # Build everything named on the command line before creating the run folder.
@@ -63,7 +66,7 @@ def train(
 
 
 def main() -> None:
-    """Join the other processes, if any, and train until the run is finished or interrupted."""
+    """Connect to the other processes, if there are any, and train until the run is finished or interrupted."""
     config = read_config(arguments())
     ranks = init_ranks()
     with lasting_output(), SignalHandler() as stop, ranks.errors_in_a_line():
