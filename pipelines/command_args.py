@@ -74,5 +74,5 @@ class CommandArgs(Settings, ChosenBattle, PortArgs):
 
     @property
     def timing(self) -> Clock:
-        """When the battles continue: `--clock`, or else the default for the kind of commander."""
+        """When the battles continue, from `--clock`, or else the default for the kind of commander."""
         return self.clock or ("real" if self.kind == "human" else "step")

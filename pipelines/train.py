@@ -1,6 +1,6 @@
-"""Train a policy: `python pipelines/train.py [--preset quick|standard|large] [--opponent heuristic:normal|self|…] …`.
+"""Train with `python pipelines/train.py [--preset quick|standard|large] [--opponent heuristic:normal|self|…] …`.
 
-On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
+On K GPUs, run `torchrun --nproc-per-node K pipelines/train.py …`.
 """
 
 import sys

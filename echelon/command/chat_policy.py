@@ -54,7 +54,7 @@ def resolve_chat(name: str) -> ResolvedChatCommander:
     """Return the commander of `llm:FILE` or `recorded:FILE`.
 
     FILE contains a JSON object with the fields of `ModelSettings`, and `mechs`, `period` and `delay_s`. The record of
-    calls is a file in the same folder: `FILE` with its suffix replaced by `.calls.jsonl`.
+    calls is in the same folder, in a file named like `FILE` with the suffix `.calls.jsonl`.
 
     Raises:
         FileError: if the file or the record is missing, or if a field is unknown or out of range.

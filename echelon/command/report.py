@@ -1,4 +1,4 @@
-"""Reports about battles to a commander: JSON values for a program, plain English for a person or a language model."""
+"""Reports about battles to a commander, as JSON values for a program, or in plain English for a reader."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -40,7 +40,7 @@ class Pace:
         return {"type": "pace", "paused": self.is_paused, "speed": self.speed}
 
     def set(self, settings: Mapping[str, Any]) -> None:
-        """Apply the clock settings in a message: `pause`, `speed` and `step`.
+        """Apply the clock settings `pause`, `speed` and `step` in a message.
 
         `pause` is a bool, `speed` is in battle seconds per second, and `step` pauses the battles after that many
         reports.
@@ -135,7 +135,7 @@ class Session:
         self.port.drive(None)
 
     def receive(self, reply: str | bytes) -> dict[str, Any] | None:
-        """Apply one reply of the commander, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`.
+        """Apply one reply of the commander, such as `{"orders":[{"pack": 0, "kind": "hold"}], "number": 3}`.
 
         `echelon.command.reply.read_reply` parses the reply. `number` is the number of the report that this reply
         answers, by default the last one. `drive` controls one mech manually; null ends the manual control. In real

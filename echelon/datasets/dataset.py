@@ -145,13 +145,13 @@ class Dataset:
     def transitions(self, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
         """Yield copies of all rows with their next observations, `size` rows at a time, for `ReplayBuffer.extend`.
 
-        They have the keys of `rows` and, in addition, `("next", group, "observation")` and `("next", group, "mask")`
-        (after the last decision of a battle these hold its last observation), `telemetry [n, 16, 16]`, and `(group,
-        "commander") [n, A]` int64.
+        The copies have the keys of `rows` and, in addition, `("next", group, "observation")` and `("next", group,
+        "mask")` (after the last decision of a battle these hold its last observation), `telemetry [n, 16, 16]`, and
+        `(group, "commander") [n, A]` int64.
 
         Args:
-            observation: form of the observations: `flat` is a vector `[n, A, F]`, `structured` has streams by name, as
-                in `echelon.versus`.
+            observation: form of the observations, either `flat`, a vector `[n, A, F]`, or `structured`, streams by
+                name, as in `echelon.versus`.
             size: number of rows at a time.
         """
         for start in range(0, len(self), size):

@@ -78,7 +78,7 @@ class BattleTask(TaskClass):
     def action_mask_spec(self, env: EnvBase) -> Composite | None:
         """Return the spec of `(group, "action_mask")`, `[k, 64]` bool for the k mechs of a group.
 
-        None for continuous actions, which have no mask.
+        The spec is None for continuous actions, which have no mask.
         """
         return self._of_groups(env, "action_mask") if env.is_discrete else None
 

@@ -56,18 +56,19 @@ def parallel_env(
 
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
-        death: what happens to dead mechs. `stays`: a dead mech remains an agent until the battle ends, with the
-            observation of dead mechs and its team's rewards; its actions have no effect. `terminates`: a dead mech is
-            `terminated` at the decision in which it dies and is no longer an agent, so it does not receive the end of
-            the battle.
-        opponent: None if all mechs are agents, named `blue_0`, `red_0` and so on; or the commander of the other team,
-            as in `echelon.versus`: agents are then named `agent_0` and so on.
+        death: what happens to dead mechs. With `stays`, a dead mech remains an agent until the battle ends, with the
+            observation of dead mechs and its team's rewards; its actions have no effect. With `terminates`, a dead
+            mech is `terminated` at the decision in which it dies and is no longer an agent, so it does not receive the
+            end of the battle.
+        opponent: if None, all mechs are agents, named `blue_0`, `red_0` and so on; else the commander of the other
+            team, as in `echelon.versus`, and the agents are named `agent_0` and so on.
         side: team of the agents, if there is an opponent.
         observation: either `flat`, a `Box [F]`, or `structured`, a `Dict` of observation streams.
-        action: `continuous`, a `Box [D]` in [-1, 1]; `discrete`, a `Discrete(64)`; or `multi_discrete`, a
+        action: one of `continuous`, a `Box [D]` in [-1, 1], `discrete`, a `Discrete(64)`, and `multi_discrete`, a
             `MultiDiscrete [F]`.
-        masks: place of the `action_mask [S]` int8 of index actions, with S = 64 or the options of all factors: in an
-            `observation`, a `Dict` of `observation` and `action_mask`, or in the `infos`, as AgileRL expects it.
+        masks: where the `action_mask [S]` int8 of discrete actions is (S is 64, or the number of options of all
+            factors). With `observation`, an observation is a `Dict` of `observation` and `action_mask`; with `infos`,
+            the mask is in the infos, as AgileRL expects.
         seed: seed of the first battle, if `reset` receives none; by default a different one each time.
         device: device of the simulation; one battle is fastest on a CPU.
         render_mode: one of `rgb_array`, `human` (a window) and None.

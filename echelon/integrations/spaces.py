@@ -29,7 +29,7 @@ class MaskedMultiDiscrete(spaces.MultiDiscrete):
 
 
 def space_of(spec: TensorSpec) -> spaces.Space:
-    """Convert a spec without batch dimensions to a space: `Box`, `Discrete`, `MultiDiscrete`, or a `Dict` of spaces.
+    """Convert a spec without batch dimensions to a `Box`, `Discrete`, `MultiDiscrete`, or a `Dict` of spaces.
 
     Boolean values become a `Box` of 0 and 1, int8, like PettingZoo's action masks.
     """

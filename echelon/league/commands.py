@@ -311,7 +311,7 @@ def opponent_rows(store: Store, name: str) -> Rows:
 
 
 def standing_rows(store: Store) -> Rows:
-    """Return a row per entry, best rating first: Glicko-2 rating, Bradley-Terry refit and share in the Nash mixture.
+    """Return a row per entry, best first: its Glicko-2 rating, Bradley-Terry refit and share in the Nash mixture.
 
     The row of an entry with a trained best response also has a lower bound of the entry's exploitability. If the teams
     have different mechs, a row also has the points per battle as blue and as red; every pair plays both sides equally
@@ -363,7 +363,7 @@ def standing_row(
 def age_correlation(store: Store) -> tuple[int, float] | None:
     """Return the length of the longest lineage, and Spearman's rho of its entries' age and rating.
 
-    None if the lineage has fewer than 3 entries or contains an unrated one.
+    The result is None if the lineage has fewer than 3 entries or contains an unrated one.
     """
     line = longest_line(store.entries())
     rating = {standing.id: standing.rating for standing in store.standings() if standing.games > 0}

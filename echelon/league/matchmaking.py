@@ -101,8 +101,8 @@ def preference(
 def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> list[Opponent]:
     """Return the opponents that an entry with this rating and number of games may play.
 
-    With fewer than `cold_games` games these are the opponents within `cold_gap` rating points, or the nearest one if
-    there is none; with more games all opponents.
+    With fewer than `cold_games` games, an entry may play the opponents within `cold_gap` rating points, or the nearest
+    one if there is none; with more games, it may play all opponents.
     """
     if games >= config.cold_games:
         return list(pool)
@@ -163,7 +163,7 @@ class OpponentSampler(LeaguePool):
 
     Args:
         model: architecture of the learner, which opponents must share.
-        me: id of the learner's last entry in the league, whose rating and results are used. It is empty before the
+        me: id of the learner's last entry in the league, whose rating and results are used. The id is empty before the
             first entry: the learner then counts as a new entry without games.
         columns: the learner's observation and action layout, which opponents must share; by default that of this
             version.

@@ -1,4 +1,4 @@
-"""Ratings of a league, in float64: Glicko-2 for the entries of a period, and Bradley-Terry strengths from all games.
+"""Ratings of a league in float64, with Glicko-2 for a period and Bradley-Terry strengths from all games.
 
 Glicko-2: the algorithm of Glickman 2012, 'Example of the Glicko-2 system'. No rating explains intransitive results; for
 those see `cyclic_share`.
@@ -153,7 +153,7 @@ ROUNDING = 1e-13
 def advantage(score: Tensor, games: Tensor) -> Tensor:
     """Return the antisymmetric payoff in [-1, 1], `[E, E]` float64: points per game minus the opponent's.
 
-    It is 0 for pairs without games.
+    The payoff is 0 for pairs without games.
 
     Args:
         score: points `[E, E]` of the row entry against the column entry.

@@ -129,7 +129,7 @@ def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], size
 
 
 def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
-    """Return the allowed size of each dimension of every array: `(n, n)` means exactly n, `(None, n)` at most n."""
+    """Return the allowed size of each array dimension, where `(n, n)` means exactly n and `(None, n)` at most n."""
     config = sizes.config
     count = config.num_mechs
     pairs, shots = sizes.ticks * count * count, sizes.ticks * count * len(config.catalog.weapons)

@@ -385,9 +385,10 @@ def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarra
     """Return tick, shooter, target, weapon and damage (hit points) of all hits, `[rows]` each.
 
     The weapon is `NO_INDEX` if unknown. The recording has, for each tick, the damage per shooter and target, and for
-    enemies also per weapon and target. With the fired beams and ended shots, this usually determines the weapon of each
-    shooter and target. It does not if two mechs hit one target with the same two weapons in one tick, or if one tick
-    damages a comrade with two weapons. The damage is then split in proportion to the weapons' nominal damage.
+    enemies also per weapon and target. With the fired beams and ended shots, these numbers usually determine the weapon
+    of each shooter and target. The weapon remains ambiguous if two mechs hit one target with the same two weapons in
+    one tick, or if one tick damages a comrade with two weapons. The damage is then split in proportion to the weapons'
+    nominal damage.
     """
     dealt = ticks["dealt_by"]
     tick, shooter, target = np.nonzero(dealt > 0)

@@ -1,4 +1,4 @@
-"""Callbacks that update a run's pictures: `report.html`, curves for a paper, videos, and pictures for a logger."""
+"""Callbacks that write a run's `report.html`, curves for a paper, videos, and pictures for a logger."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -150,7 +150,7 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
     """Return the mean or interquartile mean of a series over runs, at agent steps that all runs have reached.
 
     The interval is computed by `interval_over_runs`. For a single run, the win rate's interval is that of the
-    evaluation's battles; other series have an interval of width 0. Without values, None is returned.
+    evaluation's battles; other series have an interval of width 0. The result is None if no run has values.
 
     Args:
         name: name of the series, such as a column of `metrics.csv`, see `Run.series`.

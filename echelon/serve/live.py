@@ -1,4 +1,4 @@
-"""A page that shows the newest rollouts of a running training: `echelon-train --dashboard`."""
+"""A page that shows the newest rollouts of a running training (`echelon-train --dashboard`)."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 A client must know the secret token and be admitted by `Access`. No message can name a file or a module.
 
-A browser sends two headers: `Host` is the host name in the address that it opened, `Origin` the page that makes the
-request. A malicious page can let its own host name resolve to this machine (DNS rebinding); `Host` is then the
-malicious name, which is not admitted. In addition, the servers check the token.
+A browser sends the header `Host`, the host name in the address that it opened, and the header `Origin`, the page that
+makes the request. A malicious page can let its own host name resolve to this machine (DNS rebinding); `Host` is then
+the malicious name, which is not admitted. In addition, the servers check the token.
 """
 
 from __future__ import annotations

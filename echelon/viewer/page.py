@@ -107,7 +107,7 @@ def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, n
 
 
 def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
-    """Return a battle's metadata for a page: `Battle.about`, all zones, and the objective in words."""
+    """Return a battle's metadata for a page, with all zones and the objective in words."""
     recipe = battle.about["map"]
     return {
         **battle.about,

@@ -29,7 +29,7 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
 
     Args:
         report: result of `echelon.reports.data.report_of`.
-        page: HTML page of a replay to embed, from `replay_page`.
+        page: the HTML page of a replay to embed, from `replay_page`.
     """
     content = {
         "<!-- title -->": html.escape(one_line(report["name"])),
@@ -99,9 +99,9 @@ def editor_page(facts: Mapping[str, Any]) -> str:
     """Return the HTML page of the scenario editor.
 
     Args:
-        facts: `file` (its name), `scenario` (its JSON), `token` (the secret of the address), and the values to choose
-            from: `presets` (map size, default zone), `hulls` (their size), `materials`, `objectives` (fields of each
-            kind), `commanders`.
+        facts: data of the page, namely `file` (its name), `scenario` (its JSON), `token` (the secret of the address),
+            and the choices `presets` (map size, default zone), `hulls` (their size), `materials`, `objectives` (fields
+            of each kind) and `commanders`.
     """
     content = {
         "<!-- title -->": html.escape(one_line(facts["file"])),
@@ -121,9 +121,9 @@ def command_page(facts: Mapping[str, Any]) -> str:
     """Return the command page.
 
     Args:
-        facts: `token` (the secret of the address), `team`, `map` (size x, y in vox), `ground` (`[Z, Y, X]` uint8,
-            indices into `materials`), `hulls` (size of each, vox); `watches` is True if the page only shows a running
-            training and gives no orders.
+        facts: data of the page, namely `token` (the secret of the address), `team`, `map` (size x, y in vox), `ground`
+            (`[Z, Y, X]` uint8, indices into `materials`), `hulls` (size of each, vox), and `watches`, True if the page
+            only shows a running training and gives no orders.
     """
     data = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
     data["ground"] = ground_picture(facts["ground"], facts["materials"])
