@@ -1,7 +1,8 @@
 """The SQLite file of a league. A file is opened only if its schema is known; a statement on a locked file is retried.
 
 Every SQLite error, such as a full disk or a corrupt page, becomes a one-line `FileError` with the file's name. The cost
-of queries on an untrusted file is limited by its size. Each value is checked by the rule of its column.
+of a query is limited in proportion to the file's size, because the file may be untrusted. Each value is checked by the
+rule of its column.
 """
 
 import contextlib

@@ -2,8 +2,9 @@
 
 The three roles are those of Vinyals et al. 2019 (Methods, 'Multi-agent learning'). The main agent trains against the
 whole league. The main exploiter trains to beat the current main agent, the league exploiter to beat all entries. An
-exploiter that succeeds is added to the league and is reset. AlphaStar also adds an exploiter that ran out of time; here
-such an exploiter is reset and not added, so every exploiter in a league has beaten an entry.
+exploiter that succeeds is added to the league; the main exploiter is then reset, the league exploiter only with
+probability `league_exploiter_reset`. AlphaStar also adds an exploiter that ran out of time; here it is not added, so
+every exploiter in a league has beaten an entry.
 """
 
 import dataclasses
@@ -94,8 +95,8 @@ def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueCon
 
     Args:
         win_rates: points per game by opponent in the last evaluation. A main exploiter is evaluated against the current
-            main agent, a league exploiter against all active entries. If it is empty, there was no opponent, which does
-            not count as a win.
+            main agent, a league exploiter against all active entries. An empty `win_rates` means that there was no
+            opponent, which does not count as a win.
     """
     if role is Role.MAIN:
         return TurnOutcome(True, False, "a main agent's snapshot joins after every turn and its training continues")
@@ -131,7 +132,7 @@ class Progress:
 class Evolution:
     """Trains the main agent and both exploiters of a league in turn.
 
-    If the program is restarted, each of them resumes from its last completed turn.
+    After a restart of the program, each of these learners resumes from its last completed turn.
 
     Args:
         config: training config of all roles; the league's environment replaces its own.

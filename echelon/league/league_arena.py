@@ -80,7 +80,7 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
         The number of matches in the file, and the number of new ones.
 
     Raises:
-        FileError: if the file is invalid, or belongs to another league or to other rules. No match is recorded then.
+        FileError: if the file is invalid, or belongs to another league or to other rules; no match is recorded then.
     """
     document = read_claims(path, CHECK, MAX_BYTES)
     matches = [MatchRecord(**row) for row in document["matches"]]
