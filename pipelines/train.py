@@ -34,11 +34,8 @@ from echelon.serve.live import Live
 def train(
     config: TrainConfig, ranks: Ranks, stop: SignalHandler, console: Console | None = None, again: str | None = None
 ) -> None:
-    """Train a policy with evaluations before, during and after the training, and print a summary to `console`.
-
-    By default, `console` is standard output. `again` is the command that the user can enter to resume an interrupted
-    run, by default `resume_command`.
-    """
+    """Train with evaluations before, during and after, and print a summary to `console`, by default standard output.
+    `again` is the command that resumes an interrupted run, by default the one that `resume_command` builds."""
     console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
     # Build everything named on the command line before creating the run folder.
