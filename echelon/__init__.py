@@ -1,16 +1,17 @@
-"""Mech battles for multi-agent reinforcement learning: TorchRL environments, batched on a GPU or a CPU.
+"""Mech battles for multi-agent reinforcement learning, as TorchRL environments batched on a GPU or a CPU.
 
     env = echelon.versus(echelon.EnvConfig.small(), "heuristic:normal", num_envs=64)
     print(env.rollout(10)["next", "agents", "reward"].shape)  # [64, 10, 5, 1]
 
-Environments: `versus` (one team against a named opponent), `partners` (part of a team beside a named partner), `teams`
-(both teams), `mechs` (each mech is a row of the batch) and `commanders` (policies that order packs) are views of
-`EchelonEnv`. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`, `FeaturesConfig`, `CommandConfig`
-and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`, `Scenario`, `scene`; map files of other
-programs: `import_map`; set pieces: `pieces`, `skill_profile`. Analysis of policies and battles: `style`, `whatif`,
-`fork`. Shipped policies: `trained`, `load_policy`. Orders from code or a person: `CommandPort`. Extensions:
-`RewardTerm`, `register_biome`, `read_catalog`. Invalid arguments raise `echelon.runtime.errors.ConfigError` with a
-message of one line.
+Each environment is a view of `EchelonEnv`. `versus` has one team play against a named opponent, `partners` a part of a
+team beside a named partner, and `teams` both teams; in `mechs` each mech is a row of the batch, and in `commanders`
+policies give orders to packs (groups of mechs). `EnvConfig` holds all settings, in `WorldConfig`, `RulesConfig`,
+`RewardConfig`, `FeaturesConfig`, `CommandConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. `Scene`, `Scenario`
+and `scene` start battles from authored positions, and `import_map` reads map files of other programs. `pieces` and
+`skill_profile` are for set pieces, short battles that test one skill each. `style`, `whatif` and `fork` analyse
+policies and battles, `trained` and `load_policy` load policies, and `CommandPort` receives orders from code or a
+person. `RewardTerm`, `register_biome` and `read_catalog` extend the environment. Invalid arguments raise
+`echelon.runtime.errors.ConfigError` with a message of one line.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Entry point of `python -m echelon` and the script `echelon`; `echelon.pipelines.commands` holds the commands."""
+"""Entry point of `python -m echelon` and of the script `echelon`; `echelon.pipelines.commands` defines the commands."""
 
 import sys
 
@@ -27,7 +27,10 @@ HELP = "\n".join(
 
 
 def program() -> None:
-    """Run the console script `echelon`. Print the help before importing the commands, which takes seconds."""
+    """Run the command line of `echelon`.
+
+    If only help is requested, print it before importing the commands, because the import takes seconds.
+    """
     if sys.argv[1:] in (["-h"], ["--help"]):
         print(f"usage: echelon COMMAND [OPTIONS]\n\n{HELP}")
         return

@@ -18,7 +18,7 @@ from echelon.runtime.ray_tasks import RayTasks
 
 @dataclass(frozen=True)
 class ArenaArgs(Settings):
-    """Settings for playing battles."""
+    """Settings of the arena, which plays the battles of a command."""
 
     device: str = "auto"
     batch: Annotated[int, Limits(1, MOST_BATTLES, "battles")] = 256
@@ -32,16 +32,16 @@ class ArenaArgs(Settings):
     """Capture a decision of all battles as a CUDA graph. auto: on a GPU."""
 
     def settings(self, tasks: RayTasks | None = None, battles: int | None = None) -> ArenaConfig:
-        """Return the arena's settings in this process; `battles` as in `ArenaConfig`."""
+        """Return the arena's settings for this process; `battles` is their number, as in `ArenaConfig`."""
         switches = SWITCH[self.compiled], SWITCH[self.cuda_graphs]
         return ArenaConfig(self.place(tasks), self.batch, self.precision, *switches, battles)
 
     def build(self, store: Store, tasks: RayTasks | None = None, battles: int | None = None) -> LeagueArena:
-        """Build the arena of a league, on this machine or on a cluster."""
+        """Build the arena of a league, which plays on this machine or on a Ray cluster."""
         return LeagueArena(store, self.settings(tasks, battles), tasks)
 
     def place(self, tasks: RayTasks | None) -> torch.device:
-        """Return the device of this process; with a cluster this process only stores policies, on its CPU."""
+        """Return the device of this process: with a cluster the CPU, because this process then only stores policies."""
         if tasks is None:
             return use_device(resolve_device(self.device))
         require(self.device == "auto", "--device", "left out with --ray: --ray-gpus sets their device", self.device)

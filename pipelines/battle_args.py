@@ -21,7 +21,7 @@ PLAYED = Limits(2, MOST_PLAYED, "battles, an even number")
 
 @dataclass(frozen=True)
 class BattleArgs:
-    """Changes to the battle preset: scenario, catalog and rosters."""
+    """Changes to the battle preset: scenario, catalog of hulls and weapons, and rosters."""
 
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Scenario used instead of --env: a name of echelon.scenario_names() or a JSON file (`docs/SCENARIOS.md`).
@@ -35,7 +35,7 @@ class BattleArgs:
     """Hull name of each red mech."""
 
     def apply(self, env: EnvConfig) -> EnvConfig:
-        """Return `env`, or the scenarios' battles, with this catalog and these rosters."""
+        """Return `env` with this catalog and these rosters; if scenarios are given, the config of their battles."""
         if self.scenario:
             is_alone = self == BattleArgs(scenario=self.scenario)
             require(is_alone, "--scenario", "given without --catalog and rosters", " ".join(self.scenario))
@@ -47,14 +47,17 @@ class BattleArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenBattle:
-    """Base class of commands that choose a battle."""
+    """Base class of commands whose flags choose a battle."""
 
     env: Literal["auto", "small", "standard", "large"] = "auto"
     """Battle preset; auto: the battle of the checkpoint or the league, else small."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
 
     def config(self, commanders: Sequence[Commander]) -> EnvConfig:
-        """Return the preset, or for `auto` the commanders' common battle, with the command line's changes."""
+        """Return the config of the preset, with the command line's changes.
+
+        For `auto` the config is that of the battle that the commanders have in common.
+        """
         if self.changes.scenario:
             require(self.env == "auto", "--scenario", "given without --env", " ".join(self.changes.scenario))
             return self.changes.apply(ENV_PRESETS["small"]())
@@ -63,7 +66,7 @@ class ChosenBattle:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitBattle(Settings, ChosenBattle):
-    """Base class of commands that play battles of a split."""
+    """Base class of commands that play battles of a data split (train, validation or test)."""
 
     seed: Annotated[int, SEED] = 0
     split: Split | None = None

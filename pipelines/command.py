@@ -1,4 +1,4 @@
-"""The `arena.py` command with which a program, a language model or a person commands battles."""
+"""The `arena.py` command by which a program, a language model or a person commands battles."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -22,8 +22,11 @@ from echelon.views.commanders import commanders
 
 @dataclass(frozen=True)
 class Command(CommandArgs):
-    """Command the packs of a team (docs/COMMAND.md): with JSON lines on stdin or a WebSocket, in a browser, or by a
-    language model (docs/LANGUAGE_MODELS.md)."""
+    """Command the packs (groups of mechs) of a team (docs/COMMAND.md).
+
+    The commander is a program (JSON lines on stdin or a WebSocket), a person in a browser, or a language model
+    (docs/LANGUAGE_MODELS.md).
+    """
 
     def run(self) -> None:
         check_writable(self.replay, self.dataset, self.calls)
@@ -43,17 +46,17 @@ class Command(CommandArgs):
 
     @property
     def opponent(self) -> str:
-        """Commander of the other team."""
+        """Name of the other team's commander."""
         return self.red if self.side == "blue" else self.blue
 
     @property
     def names(self) -> tuple[str, str]:
-        """Names of the commanders of blue and red, for display."""
+        """Names of blue's and red's commander, for display."""
         commander = named_over(f"llm {self.llm.model}" if self.kind == "llm" else self.kind, self.mechs)
         return (commander, self.opponent) if self.side == "blue" else (self.opponent, commander)
 
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:
-        """Build the battles and the port that commands them."""
+        """Build the battles, and return the port through which they are commanded."""
         team_commanders = [resolve(self.mechs), resolve(self.opponent)]
         config = self.config(team_commanders)
         default = 1 if self.kind == "human" else CommandConfig.period

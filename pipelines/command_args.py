@@ -1,4 +1,4 @@
-"""Flags of the `arena.py` command that commands battles."""
+"""Flags of the `arena.py` command by which battles are commanded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from echelon.serve.conversation import Clock
 
 @dataclass(frozen=True)
 class CommandArgs(Settings, ChosenBattle, PortArgs):
-    """Flags of the command, and values derived from them."""
+    """Flags of the command, and values that follow from them."""
 
     blue: str = "stdio"
     """Commander of blue. stdio: a program connected to stdin and stdout; ws: a client of the printed WebSocket address;
@@ -69,10 +69,10 @@ class CommandArgs(Settings, ChosenBattle, PortArgs):
 
     @property
     def kind(self) -> str:
-        """Kind of its commander, one of `PORTS`."""
+        """Kind of the external commander, one of `PORTS`."""
         return str(getattr(self, self.side))
 
     @property
     def timing(self) -> Clock:
-        """The clock, or the default for the kind of commander."""
+        """When the battles continue, from `--clock`, or else the default for the kind of commander."""
         return self.clock or ("real" if self.kind == "human" else "step")

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that lets commanders play each other."""
+"""The `arena.py` command that plays commanders against each other."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from echelon.runtime.terminal import bar, show_table, terminal
 
 @dataclass(frozen=True)
 class Commanders(SplitBattle):
-    """Play a round robin of commanders, such as language models (docs/LANGUAGE_MODELS.md), and print a table: win rates
-    with 95 % intervals over seeds, late and refused orders, tokens and seconds a battle."""
+    """Play a round robin of commanders, such as language models, and print a table (docs/LANGUAGE_MODELS.md).
+
+    The table has win rates with 95 % intervals over seeds, late and refused orders, and tokens and seconds per battle.
+    """
 
     names: tyro.conf.Positional[tuple[str, ...]]
     """Two or more: llm:FILE, recorded:FILE, orders:SCRIPT (none, hold, gather, random), and all that play takes."""

@@ -1,4 +1,4 @@
-"""Commands of `python -m echelon` and the script `echelon`: describe, plot, report, export, verify, doctor ..."""
+"""Commands of `python -m echelon` and of the script `echelon`, such as describe, plot, report, export and verify."""
 
 import json
 import sys

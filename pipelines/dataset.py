@@ -1,4 +1,4 @@
-"""The `arena.py` command that writes battles as data for offline learning."""
+"""The `arena.py` command that writes battles as a dataset for offline learning."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from echelon.runtime.terminal import terminal
 
 @dataclass(frozen=True)
 class WriteDataset(SplitBattle):
-    """Write battles between commanders as data: observations, actions and rewards of each mech."""
+    """Write battles between commanders as a dataset: observations, actions and rewards of each mech."""
 
     commanders: tuple[str, ...]
     """Commanders, as for `play`. Each plays every other, each seed once per side; a single one plays itself."""
@@ -61,6 +61,6 @@ class WriteDataset(SplitBattle):
         terminal(stderr=True).print(f"dataset     {self.out}: {summary}")
 
     def schedule(self) -> list[Battle]:
-        """Return every pair on every seed, once per side."""
+        """Return the battles: every pair of commanders on every seed, once per side."""
         names = self.commanders if len(self.commanders) > 1 else self.commanders * 2
         return round_robin(names, battle_seeds(self.seed, self.battles))

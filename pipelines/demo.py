@@ -1,4 +1,4 @@
-"""The `echelon` command that shows battles."""
+"""The `echelon` command that plays and shows two battles."""
 
 from __future__ import annotations
 

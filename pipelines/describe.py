@@ -1,4 +1,4 @@
-"""`echelon` commands that print columns, tasks and the fingerprint."""
+"""The `echelon` commands that print columns, tasks and the fingerprint."""
 
 import json
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from echelon.scenarios.scene import config_of_words
 
 @dataclass(frozen=True)
 class Describe:
-    """Print every column of actions, observations, rewards and outcomes: name, range, unit, required feature."""
+    """Print every column of actions, observations, rewards and outcomes with its range, unit and required feature."""
 
     env: Literal["small", "standard", "large"] = "standard"
     """Battle preset."""
@@ -59,7 +59,7 @@ class Describe:
 
 @dataclass(frozen=True)
 class Tasks:
-    """Print every named task: its rules and map maker, the first Echelon version with these rules, its fingerprint."""
+    """Print every named task with its versions of rules and map maker, first Echelon version, and fingerprint."""
 
     def run(self) -> None:
         for name, task in tasks().items():

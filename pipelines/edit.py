@@ -20,10 +20,11 @@ from echelon.serve.page_server import Access
 
 @dataclass(frozen=True)
 class Edit(Settings):
-    """Edit a scenario in a browser: draw ground, zone and mechs, check, save, and let commanders play it.
+    """Edit a scenario in a browser: draw ground, zone and mechs, check and save it, and let commanders play it.
 
-    The page's address contains a secret token, and only this machine can open it, unless --host is given. Ctrl-C ends
-    the editor."""
+    The page's address contains a secret token; only this machine can open the page, unless --host is given. Ctrl-C ends
+    the editor.
+    """
 
     file: tyro.conf.Positional[Path] = Path("scenario.json")
     """Scenario file, created if missing; no other file is written."""

@@ -1,4 +1,4 @@
-"""The `arena.py` command that evaluates a policy: at a named task, or against the entries of a league."""
+"""The `arena.py` command that evaluates a policy on a named task, or against the entries of a league."""
 
 import json
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ LEAGUE_SEEDS = 4
 
 @dataclass(frozen=True)
 class Evaluate(EvaluateArgs):
-    """Evaluate a policy: at a task of `echelon.tasks()` by its protocol, or against the active entries of a league, and
-    rate it among them; the league does not change. Every seed is played once per side; actions are sampled.
+    """Evaluate a policy on a task of `echelon.tasks()`, or against the active entries of a league.
 
-    With --ray the workers of a cluster play the battles.
+    On a task, the task's protocol is used. In a league, the policy is also rated, and the league does not change. Each
+    seed is played once per side, and actions are sampled from the policy. With --ray, the workers of a Ray cluster play
+    the battles.
     """
 
     def run(self) -> None:

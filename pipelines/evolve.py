@@ -1,4 +1,4 @@
-"""The `arena.py` command that trains learners against a league in turn."""
+"""The `arena.py` command that trains three learners of a league in turn."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ TURNS = Limits(1, 10**6)
 
 @dataclass(frozen=True)
 class Evolve(Settings):
-    """Train a main agent and two exploiters in turn and add their policies to the league."""
+    """Train a main agent and two exploiters in turn, and add their policies to the league."""
 
     league: Path
     turns: Annotated[int, TURNS] = 4

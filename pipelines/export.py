@@ -1,4 +1,4 @@
-"""Commands for trained policies: list the shipped ones, and export one for other programs."""
+"""The `echelon` commands for trained policies: list the shipped ones, and export one for other programs."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +17,11 @@ from echelon.runtime.terminal import show_table, terminal
 
 @dataclass(frozen=True)
 class Export:
-    """Write a trained policy as one ONNX file: a decision of single mechs, with observations and memory as inputs and
-    actions and memory as outputs, named as in `echelon describe`. Needs the extra `onnx`."""
+    """Write a trained policy as one ONNX file, which decides for single mechs.
+
+    Inputs are observations and memory, outputs are actions and memory, named as in `echelon describe`. Needs the extra
+    `onnx`.
+    """
 
     policy: tyro.conf.Positional[str]
     """trained:NAME, a checkpoint or run folder, or league:FOLDER/NAME."""
@@ -49,7 +52,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Trained:
-    """List the policies shipped with Echelon; `trained:NAME` is the commander name of one."""
+    """List the policies that ship with Echelon; `trained:NAME` is the commander name of such a policy."""
 
     json: bool = False
     """Print the table as one JSON list."""

@@ -1,4 +1,4 @@
-"""The `arena.py` command that writes replays for other programs."""
+"""The `arena.py` command that writes a replay as a file for other programs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,10 @@ from echelon.viewer.exporters import SUFFIXES, Format, export_replay
 
 @dataclass(frozen=True)
 class ExportReplay(Settings):
-    """Write one battle of a replay as a file for other programs (docs/EXPORTS.md). Formats mp4 and rerun need the extra
-    `export`."""
+    """Write one battle of a replay as a file for another program (docs/EXPORTS.md).
+
+    The formats mp4 and rerun need the extra `export`.
+    """
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""

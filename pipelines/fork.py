@@ -1,4 +1,4 @@
-"""The `arena.py` command that replays a recorded battle with changes from a given time."""
+"""The `arena.py` command that continues a recorded battle with changes from a given time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,11 @@ from echelon.runtime.terminal import terminal
 
 @dataclass(frozen=True)
 class ForkCommand:
-    """Replay a recorded battle with changes from a given time. Write a replay with the original and the changed battle.
-    The commanders of the battle must still exist."""
+    """Play a recorded battle again, with changes from a given time on.
+
+    The output is a replay that contains the original and the changed battle. The commanders of the recorded battle must
+    still exist.
+    """
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that makes a scenario of another program's map file."""
+"""The `arena.py` command that converts a map file of another program to a scenario."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,8 +12,10 @@ from echelon.scenarios.importers.import_map import ImportSettings, imported
 
 @dataclass(frozen=True)
 class ImportMap(ImportSettings):
-    """Make a scenario with the ground of another program's map file (docs/MAPS.md): MagicaVoxel .vox, heightmaps (.png,
-    .npy, .tif, .hgt), Tiled .tmx and .tmj, MegaMek .board."""
+    """Make a scenario with the ground of another program's map file (docs/MAPS.md).
+
+    The formats are MagicaVoxel .vox, heightmaps (.png, .npy, .tif, .hgt), Tiled .tmx and .tmj, MegaMek .board.
+    """
 
     file: tyro.conf.Positional[Path] = Path("map.vox")
     """The map file; the end of its name tells the format."""

@@ -16,8 +16,10 @@ from echelon.runtime.terminal import terminal
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Maintain the leaderboard of protocol 2: add a result after verifying it, show all results, or write them as a web
-    page."""
+    """Maintain the leaderboard of protocol 2, the evaluation among unknown partners and opponents.
+
+    A command adds a result after verifying it, shows all results, or writes them as a web page.
+    """
 
     action: tyro.conf.Positional[Literal["add", "show", "page"]]
     """add: add a result; show: print the table as Markdown; page: write an HTML page."""

@@ -29,7 +29,7 @@ class Init(ChosenBattle):
 
 @dataclass(frozen=True)
 class Add:
-    """Add checkpoints as candidates."""
+    """Add checkpoints to a league as candidates, which may become commanders."""
 
     checkpoints: tyro.conf.Positional[tuple[str, ...]]
     league: Path
@@ -48,7 +48,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Retire:
-    """Retire entries: they play no further battles, and keep their history."""
+    """Retire entries: they play no further battles, and their history is kept."""
 
     names: tyro.conf.Positional[tuple[str, ...]]
     league: Path

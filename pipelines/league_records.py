@@ -1,4 +1,4 @@
-"""The `arena.py` commands for the records of a league: of an entry, and of the whole league as a file."""
+"""The `arena.py` commands for the records of a league: the history of an entry, and the whole league as a file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from echelon.runtime.terminal import reading, show_table, terminal
 
 @dataclass(frozen=True)
 class Export:
-    """Write a league to one JSON file, and its weights next to it."""
+    """Write a league to one JSON file, and its weights to a folder next to the file."""
 
     league: Path
     out: Path
@@ -29,8 +29,11 @@ class Export:
 
 @dataclass(frozen=True)
 class Import:
-    """Create a league from an exported file; or add the battles of a file `unrecorded_….json`, written by a tournament
-    that could not write to its league. All contents are validated first."""
+    """Create a league from an exported file.
+
+    For a file `unrecorded_….json`, add its battles to the league instead; a tournament writes this file if it cannot
+    write to its league. The whole file is validated before anything is written.
+    """
 
     file: tyro.conf.Positional[Path]
     league: Path
@@ -47,7 +50,7 @@ class Import:
 
 @dataclass(frozen=True)
 class History:
-    """Print the ratings of an entry by period, and its recorded changes."""
+    """Print an entry's rating after each rating period, and the recorded changes of the entry."""
 
     name: tyro.conf.Positional[str]
     league: Path
@@ -59,8 +62,10 @@ class History:
 
 @dataclass(frozen=True)
 class Opponents:
-    """Print how often a training run that continues an entry draws each opponent of a league, given the results so far:
-    the shares of prioritized fictitious self-play (`--opponent league:FOLDER`)."""
+    """Print how often a training run that continues from an entry would play each opponent of a league.
+
+    These shares of prioritized fictitious self-play (`--opponent league:FOLDER`) depend on the results so far.
+    """
 
     name: tyro.conf.Positional[str]
     """Name or id of an entry with a network."""

@@ -17,7 +17,7 @@ from echelon.viewer.paper import require_picture
 
 @dataclass(frozen=True)
 class Picture:
-    """Base class of commands that draw a league."""
+    """Base class of commands that draw a picture of a league."""
 
     league: Path
     out: Path | None = None
@@ -25,7 +25,7 @@ class Picture:
     the current folder if that is read-only. Standings draw a picture only with --style."""
 
     def store_and_file(self, name: str, draws: bool = True) -> tuple[Store, Path]:
-        """Return the league, and the file of the picture, with this default name."""
+        """Return the league and the path of the picture; `name` is the picture's default file name."""
         path = self.out or beside(self.league / FILE, name)
         require_picture("--out", path)
         store = Store(self.league)
@@ -35,7 +35,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Standings(Picture):
-    """Print Glicko-2 ratings, best first, with a Bradley-Terry refit of all games and the Nash mixture."""
+    """Print Glicko-2 ratings, best first, with a Bradley-Terry fit to all games and the Nash mixture's shares."""
 
     json: bool = False
     style: bool = False
@@ -57,8 +57,10 @@ class Standings(Picture):
 
 @dataclass(frozen=True)
 class Payoff(Picture):
-    """Draw the payoff matrix as a heatmap with the number of games per pair. Print the Nash mixture, its
-    exploitability, and the share of the payoff that ratings do not explain."""
+    """Draw the payoff matrix of a league as a heatmap, with the number of games of each pair.
+
+    Print the Nash mixture, its exploitability, and the share of the payoff that no rating can explain.
+    """
 
     json: bool = False
 

@@ -19,8 +19,10 @@ from echelon.viewer.paper import require_picture
 
 @dataclass(frozen=True)
 class DrawMaps(Settings):
-    """Draw maps from above: one for each biome, then maps of the map pool with zone, spawns and the names of their
-    biomes."""
+    """Draw maps from above: one for each biome, then maps of the map pool.
+
+    Maps of the pool are drawn with their zone, spawns and the names of their biomes.
+    """
 
     out: Path = Path("maps.png")
     """Output: a PDF with as many pages as needed, or a PNG or SVG per page, numbered."""

@@ -1,4 +1,4 @@
-"""The command of `echelon` that serves battles over MCP."""
+"""The `echelon` command that serves battles to a language model over MCP."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from echelon.serve.mcp_server import mcp_server
 
 @dataclass(frozen=True)
 class McpServer:
-    """Serve battles over MCP on stdin and stdout, to be commanded by a language model (docs/LANGUAGE_MODELS.md)."""
+    """Serve battles over MCP on stdin and stdout; a language model commands them (docs/LANGUAGE_MODELS.md)."""
 
     replays: Path | None = None
     """Folder for the replays that the client exports; none are written without it."""

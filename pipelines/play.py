@@ -24,7 +24,7 @@ from echelon.runtime.terminal import bar, terminal
 
 @dataclass(frozen=True)
 class Play(SplitBattle):
-    """Play a match between two commanders, every seed once per side."""
+    """Play a match between two commanders; each seed is played once per side."""
 
     blue: str
     """Commander X: a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or

@@ -1,4 +1,4 @@
-"""Flags of the ways by which a person, a program or a language model commands battles."""
+"""Flags of commands in which a person, a program or a language model commands battles."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from echelon.runtime.limits import Limits
 
 @dataclass(frozen=True)
 class PortArgs:
-    """Flags of the server of a page or WebSocket, and of a language model."""
+    """Flags of the server for a page or a WebSocket, and of a language model."""
 
     port: Annotated[int, Limits(0, 65535)] = 0
     """Port of the ws or human address; 0: any free port."""

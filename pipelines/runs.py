@@ -1,4 +1,4 @@
-"""The `echelon` commands for several training runs: their curves, and a page."""
+"""The `echelon` commands that compare several training runs: curves, and a page."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,11 @@ from echelon.viewer.paper import require_picture
 
 @dataclass(frozen=True)
 class Plot:
-    """Plot training runs in one picture. Runs that differ only in the seed form one curve with a 95 % bootstrap
-    interval; groups are named by the settings in which they differ."""
+    """Plot the curves of training runs in one picture.
+
+    Runs that differ only in the seed form one curve with a 95 % interval over the runs; groups are named by the
+    settings in which they differ.
+    """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders."""
@@ -47,8 +50,11 @@ class Plot:
 
 @dataclass(frozen=True)
 class Report:
-    """Write a page that compares training runs: curves with bands over seeds, groups, differences in settings, and the
-    provenance of each run. A run writes its own report."""
+    """Write an HTML page that compares training runs.
+
+    The page has curves with bands over seeds, a comparison of groups, settings that differ, and the provenance of each
+    run. For a single run, the training itself writes a report.
+    """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders."""

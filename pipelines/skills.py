@@ -1,4 +1,4 @@
-"""The `arena.py` commands that describe how one policy plays: as statistics, and in set pieces."""
+"""The `arena.py` commands that describe how one policy plays: by statistics, and by results on set pieces."""
 
 import json
 from dataclasses import dataclass, field
@@ -21,8 +21,11 @@ from echelon.viewer.paper import require_picture, save
 
 @dataclass(frozen=True)
 class StyleCommand:
-    """Print how one policy fights, as numbers (`docs/STYLES.md`): range, advance, share of damage by weapon and others,
-    in battles on maps that training never saw, every seed once per side."""
+    """Print how one policy fights, as numbers (`docs/STYLES.md`).
+
+    The numbers are, for example, range, advance and share of damage by weapon, in battles on maps that training never
+    saw; each seed is played once per side.
+    """
 
     policy: tyro.conf.Positional[str]
     """Commander, as for `play`."""
@@ -46,7 +49,7 @@ class StyleCommand:
 
 @dataclass(frozen=True)
 class Pieces(Settings):
-    """Let a policy play the set pieces, short battles that test one skill each (`docs/SET_PIECES.md`)."""
+    """Let a policy play the set pieces: short battles that test one skill each (`docs/SET_PIECES.md`)."""
 
     policy: tyro.conf.Positional[str]
     """Commander, as for `play`; `line` plays each piece's own script."""

@@ -1,4 +1,4 @@
-"""Implementation of `evaluate --protocol 2`."""
+"""Flags and implementation of `evaluate --protocol 2`."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class StrangersArgs:
     """With --protocol 2: write table and picture as an HTML page."""
 
     def evaluate(self, policy: str, task: str, split: Split | None, how: ArenaArgs, as_json: bool) -> None:
-        """Evaluate, and print or write the requested output."""
+        """Evaluate the policy, and print or write the result as requested."""
         check_writable(self.out, self.report)
         task_used, policies, split_used = find_task(task), [policy, *self.runs], split or "test"
         total = 0

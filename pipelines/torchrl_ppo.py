@@ -1,6 +1,7 @@
-"""PPO on Echelon with only TorchRL's parts: a team learns to beat a scripted one.
+"""PPO on Echelon with only TorchRL's parts: a team learns to beat a scripted team.
 
-Use this file as a start for your own program. `pipelines/train.py` adds memory, curriculum, checkpoints, several GPUs.
+Use this file as a start for your own training program. In addition, `pipelines/train.py` has memory, a curriculum,
+checkpoints and multi-GPU training.
 """
 
 import dataclasses
@@ -41,13 +42,13 @@ class Args:
 
 
 def make_env(args: Args) -> EnvBase:
-    """Create battles against the opponent, batch `[battles, 5]`: every mech is an independent row."""
+    """Create battles against the opponent with batch size `[battles, 5]`: each mech is an independent batch row."""
     env = echelon.mechs(BATTLE, args.opponent, args.battles, args.device, args.seed, backend=args.backend)
     return TransformedEnv(env, RewardSum())
 
 
 def make_networks(env: EnvBase) -> tuple[ProbabilisticActor, TensorDictModule]:
-    """Create an actor and a critic, shared by all mechs; both read only the current observation."""
+    """Create an actor and a critic that all mechs share; both read only the current observation."""
     inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     loc, value = (MLP(inputs, width, num_cells=[128, 128]) for width in (outputs, 1))
     normal = torch.nn.Sequential(loc, AddStateIndependentNormalScale(outputs, init_value=-0.5))
@@ -58,7 +59,7 @@ def make_networks(env: EnvBase) -> tuple[ProbabilisticActor, TensorDictModule]:
 
 
 def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, args: Args) -> Iterator[dict[str, float]]:
-    """Collect and learn; yield the metrics of each iteration."""
+    """Collect battles and train with PPO; yield the metrics of each iteration."""
     gae = GAE(gamma=BATTLE.reward.gamma, lmbda=0.97, value_network=critic)
     loss = ClipPPOLoss(actor, critic, entropy_coeff=4e-4, critic_coeff=0.5, loss_critic_type="l2")
     optimiser = torch.optim.Adam(loss.parameters(), lr=args.learning_rate)
@@ -86,7 +87,7 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
 
 
 def evaluate(actor: ProbabilisticActor, args: Args) -> int:
-    """Return how many of `args.battles` the actor wins on maps not used in training; actions are sampled."""
+    """Return how many of `args.battles` battles the actor wins on maps not used in training; actions are sampled."""
     held_out = dataclasses.replace(BATTLE, map_seed=BATTLE.map_seed + 1)
     env = echelon.mechs(held_out, args.opponent, args.battles, args.device, args.seed + 1_000_000)
     td, wins = env.reset(), 0
@@ -101,7 +102,7 @@ def evaluate(actor: ProbabilisticActor, args: Args) -> int:
 
 
 def main(args: Args) -> None:
-    """Train, evaluate, and save the weights if requested."""
+    """Train, evaluate, and save the actor's weights if a file is given."""
     assert BATTLE.split != "test", "BATTLE.split must be train or validation: test is for evaluation only"
     torch.manual_seed(args.seed)
     env = make_env(args)

@@ -17,10 +17,10 @@ from echelon.runtime.terminal import terminal, with_progress
 
 @dataclass(frozen=True)
 class Tournament:
-    """Play a round robin of all active entries, every seed once per side, and close the rating period.
+    """Play a round robin of all active entries, each seed once per side, and close the rating period.
 
-    An interrupted tournament continues where it stopped. With --ray the workers of a cluster play the battles, and this
-    process records them.
+    An interrupted tournament continues where it stopped. With --ray, the workers of a Ray cluster play the battles, and
+    this process records the results.
     """
 
     league: Path

@@ -1,6 +1,6 @@
-"""Train a policy: `python pipelines/train.py [--preset quick|standard|large] [--opponent heuristic:normal|self|…] …`.
+"""Train with `python pipelines/train.py [--preset quick|standard|large] [--opponent heuristic:normal|self|…] …`.
 
-On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
+On K GPUs, run `torchrun --nproc-per-node K pipelines/train.py …`.
 """
 
 import sys
@@ -35,7 +35,7 @@ def train(
     config: TrainConfig, ranks: Ranks, stop: SignalHandler, console: Console | None = None, again: str | None = None
 ) -> None:
     """Train with evaluations before, during and after, and print a summary to `console`, by default standard output.
-    `again` is the command that resumes an interrupted run, by default `resume_command`."""
+    `again` is the command that resumes an interrupted run, by default the one that `resume_command` builds."""
     console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
     # Build everything named on the command line before the run folder is created, so that an error leaves no folder.
@@ -63,7 +63,7 @@ def train(
 
 
 def main() -> None:
-    """Join the other processes, if any, and train until the run is finished or interrupted."""
+    """Connect to the other processes, if there are any, and train until the run is finished or interrupted."""
     config = read_config(arguments())
     ranks = init_ranks()
     with lasting_output(), SignalHandler() as stop, ranks.errors_in_a_line():

@@ -26,15 +26,17 @@ class CheckArgs:
     """Maximum number of battles in parallel."""
 
     def how(self) -> dict[str, Any]:
-        """Return the arguments of `verify`."""
+        """Return this command's keyword arguments for `echelon.verify`."""
         device = use_device(resolve_device(self.device))
         return {"sample": self.sample, "statistical": self.statistical, "device": device, "batch": self.batch}
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Verify a result of protocol 2: recompute all derived values from its battles, and replay a sample of the battles.
-    Exit code 1 if the result is wrong."""
+    """Verify a result of protocol 2: recompute all values that follow from its battles, and replay some of the battles.
+
+    The exit code is 1 if the result is wrong.
+    """
 
     result: tyro.conf.Positional[Path]
     """File written by `echelon-arena evaluate --protocol 2 --out`."""

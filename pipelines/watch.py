@@ -22,7 +22,7 @@ MOST_TIMES = 40
 
 @dataclass(frozen=True)
 class Watch(Settings):
-    """Turn a replay into an HTML page and pictures. The page loads nothing from the network."""
+    """Write a replay as an HTML page, and draw pictures of it. The page loads nothing from the network."""
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""

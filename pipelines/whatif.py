@@ -19,9 +19,12 @@ from echelon.runtime.terminal import bar
 
 @dataclass(frozen=True)
 class WhatIfCommand(Settings):
-    """Estimate blue's win rate at each moment of a recorded battle, by replaying from it with new random numbers, and
-    the value of each mech at one moment. The battle's commanders must still exist. Repeat a killed command to continue
-    it; a hidden file beside the replay stores the progress until the end."""
+    """Estimate blue's win rate at each moment of a recorded battle, and the value of each mech at one moment.
+
+    The battle is played again from each moment, many times, with new random numbers. The commanders of the recorded
+    battle must still exist. To continue after an interruption, repeat the command; a hidden file beside the replay
+    keeps the progress until the end.
+    """
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""

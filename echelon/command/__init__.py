@@ -1,1 +1,1 @@
-"""Commanding battles from a program, a language model or a person: reports out, orders in, as JSON or plain English."""
+"""Commanding a team from a program, a language model or a person: reports out, orders in, as JSON or plain English."""

@@ -1,4 +1,4 @@
-"""The record of a language model's calls: a file of JSON lines with one call per line, read to resume and to verify."""
+"""The record of a language model's calls: a file of JSON lines, one per call, read to resume and to verify matches."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ OF_A_RESULT = (
 
 
 def facts_of(settings: ModelSettings) -> dict[str, Any]:
-    """Return the facts of a language model that results store: model, prompt hash, and the settings `OF_A_RESULT`."""
+    """Return the facts about a language model that results store: model, prompt hash, and settings (`OF_A_RESULT`)."""
     values = dataclasses.asdict(settings)
     chosen = {name: values[name] for name in (*OF_A_RESULT, "fallback", "schema")}
     return {"model": settings.model, "prompt_hash": prompt_hash(settings), "settings": chosen}
@@ -89,19 +89,19 @@ def call_line(row: dict[str, Any]) -> bytes:
 
 
 class CallRecord:
-    """Recorded calls, keyed by the hash of their prompt, optionally in a file.
+    """Recorded calls of a language model, keyed by the hash of their prompt; stored in a file or only in memory.
 
-    New calls are appended to an existing file, and its replies are reused for equal prompts. An incomplete last line,
-    left by a killed program, is removed. If several processes share a file, the first reply to a prompt is valid for
-    all of them, so that the battles of each are repeated from the file.
+    New calls are appended to the file; a prompt equal to a recorded one gets the recorded reply. An incomplete last
+    line, which a killed program may leave, is removed. If several processes share a file, all of them use the first
+    recorded reply to a prompt, so each process's battles can be repeated from the file.
 
     Args:
         path: the file, or None to keep the calls in memory.
         settings: settings of the model.
-        is_read_only: never write to the file.
+        is_read_only: whether the file is never written to.
 
     Raises:
-        FileError: if the file is not a record of calls, or its model, prompt or server differs from `settings`.
+        FileError: if the file is not a record of calls, or if its model, prompt or server is not that in `settings`.
     """
 
     def __init__(self, path: Path | None, settings: ModelSettings, is_read_only: bool = False) -> None:
@@ -123,7 +123,7 @@ class CallRecord:
                 self._append(file, {**header, "prompt_hash": prompt_hash(settings), "echelon": ECHELON})
 
     def add(self, row: dict[str, Any]) -> None:
-        """Store a call and write it immediately. A recorded call of the same prompt stays."""
+        """Store a call and write it immediately. If the same prompt is already recorded, the earlier call stays."""
         with self._writing:
             if self.path is not None:
                 with locked_to_append(self.path) as file:
@@ -138,7 +138,7 @@ class CallRecord:
         self._bytes, self._lines = self._bytes + len(line), self._lines + 1
 
     def _read_new(self, path: Path, file: FileIO) -> None:
-        """Read the lines that other processes appended, and remove an incomplete last line."""
+        """Read the lines that other processes appended to the file, and remove an incomplete last line."""
         size = os.fstat(file.fileno()).st_size
         expect(self._bytes <= size <= MOST_FILE, path.name, f"{self._bytes} to {MOST_FILE} bytes", size)
         if size > self._bytes:
@@ -147,7 +147,7 @@ class CallRecord:
             file.truncate(self._bytes)
 
     def _parse_lines(self, path: Path, data: bytes) -> None:
-        """Store the calls in the complete lines of `data`, the bytes that follow those read before."""
+        """Parse the new bytes `data` of the file, and store the calls in its complete lines."""
         whole = data[: data.rfind(b"\n") + 1]
         for line in whole.splitlines():
             self._lines += 1
@@ -170,7 +170,7 @@ def header_of(path: Path, line: bytes) -> ModelSettings:
 
 
 def same_model(path: Path, line: bytes, settings: ModelSettings) -> None:
-    """Raise `FileError` if the record's model, prompt or server differs from the settings."""
+    """Raise `FileError` if the record's model, prompt or server differs from that in the settings."""
     recorded = header_of(path, line)
     for name in OF_A_RESULT:
         theirs, ours = getattr(recorded, name), getattr(settings, name)

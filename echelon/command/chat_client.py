@@ -95,7 +95,7 @@ class ModelSettings(Settings):
         """Return the API key, or an empty string if the server needs no key.
 
         Raises:
-            ConfigError: if the environment variable is not set.
+            ConfigError: if the environment variable `api_key_env` is not set.
         """
         if not self.api_key_env:
             return ""
@@ -121,13 +121,14 @@ class ChatResponse(NamedTuple):
 
 
 class ChatClient:
-    """Client of one server. Its event loop runs in a background thread.
+    """Client of one server. The client's event loop runs in a background thread.
 
     Args:
         settings: settings of the server.
 
     Raises:
-        ConfigError: if the address or the model is empty, or the key's environment variable is not set.
+        ConfigError: if the address or the model's name is empty, or the environment variable for the API key is not
+            set.
         ModuleNotFoundError: if the package `openai` is missing.
     """
 
@@ -160,11 +161,12 @@ class ChatClient:
         schemas: Sequence[Mapping[str, Any]],
         on_answer: Callable[[int, ChatResponse], object] = lambda index, answer: None,
     ) -> list[ChatResponse]:
-        """Send prompts, at most `ModelSettings.concurrency` at a time, and return one answer per prompt.
+        """Send prompts, at most `ModelSettings.concurrency` at a time, and return one response per prompt.
 
         Args:
             schemas: the JSON schema of each reply.
-            on_answer: called from another thread with the index and the answer of each finished prompt.
+            on_answer: function of a prompt's index and response, called from another thread as soon as the response
+                arrives.
         """
         future = asyncio.run_coroutine_threadsafe(self._all(prompts, schemas, on_answer), self._loop)
         try:
@@ -235,12 +237,12 @@ class ChatClient:
         return read_answer(body)
 
     def _hidden(self, text: str) -> str:
-        """Remove the API key from a text, because a server may echo it."""
+        """Remove the API key from a text, because a server may repeat the key in its messages."""
         return text.replace(self._key, HIDDEN) if self._key else text
 
 
 def end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, close: Callable[[], Any]) -> None:
-    """Close a client in its loop's thread, then stop the loop and the thread."""
+    """Close a client in the thread of its event loop; then stop the loop and the thread."""
     if loop.is_closed():
         return
     # If closing fails, the connection closes when the program exits.
@@ -257,7 +259,7 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_answer(body: bytes) -> ChatResponse:
-    """Parse the body of a response into an answer."""
+    """Parse the body of an HTTP response into a reply with token counts, or into a fault."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

@@ -31,7 +31,7 @@ LONGEST_REPEATED = 4000
 
 @dataclass
 class Conversation:
-    """Conversation state of one battle."""
+    """State of the conversation with the model about one battle."""
 
     history: list[tuple[str, str]] = field(default_factory=list)
     """The most recent reports and replies."""
@@ -47,7 +47,7 @@ class ChatCommander:
 
     Args:
         settings: settings of the model.
-        calls: the record of calls. A recorded prompt is not sent again.
+        calls: the record of calls. A prompt that is already recorded is not sent again.
         is_recorded: use only recorded calls and never call the server.
     """
 
@@ -64,16 +64,16 @@ class ChatCommander:
         """Total latency of all calls, in seconds."""
 
     def reset_battles(self, keys: Iterable[Hashable]) -> None:
-        """Reset the conversations of battles that start anew."""
+        """Reset the conversations about battles that start anew."""
         for key in keys:
             self._talks[key] = Conversation()
             self.counts["battles"] += 1
 
     def orders(self, questions: Sequence[OrderRequest]) -> list[Orders]:
-        """Return the valid orders for each question that take effect now.
+        """Return, for each request, the valid orders that take effect now.
 
         Raises:
-            FileError: if `is_recorded` is set and a prompt is not in the record.
+            FileError: if `is_recorded` is set and a prompt is missing in the record.
         """
         given: list[Orders] = [[] for _ in questions]
         asked: list[tuple[int, str, Prompt]] = []
@@ -93,7 +93,7 @@ class ChatCommander:
         return given
 
     def _rows_of(self, asked: Sequence[tuple[OrderRequest, Prompt]]) -> list[Mapping[str, Any]]:
-        """Return the recorded call of each prompt; call the server for missing ones."""
+        """Return the recorded call for each prompt; the server is called for prompts that are not recorded."""
         keys = [key_of(prompt) for _, prompt in asked]
         new = {key: pair for key, pair in zip(keys, asked, strict=True) if key not in self.calls.rows}
         if new and self.is_recorded:
@@ -117,7 +117,7 @@ class ChatCommander:
         return [self.calls.rows[key] for key in keys]
 
     def _row_of(self, key: str, question: OrderRequest, answer: ChatResponse) -> dict[str, Any]:
-        """Return the record's row for a call."""
+        """Return the record's entry for a call, from the model's response."""
         fault, detail = answer.fault, answer.detail
         orders: Orders = []
         refused: list[str] = []
@@ -143,7 +143,7 @@ class ChatCommander:
         }
 
     def _taken(self, question: OrderRequest, text: str, row: Mapping[str, Any]) -> Orders:
-        """Return the orders of a call that take effect now."""
+        """Return those orders of a call that take effect now; a late reply takes effect at a later report."""
         talk = self._talks[question.key]
         self.counts["calls"] += 1
         for name in ("prompt_tokens", "completion_tokens"):
@@ -172,11 +172,14 @@ class ChatCommander:
         self.counts["late"] += len(orders) if is_late else 0
 
     def facts(self) -> dict[str, Any]:
-        """Return JSON values for a result: model, prompt hash, settings, and the summary."""
+        """Return facts for a result file, as JSON values: model, prompt hash, settings, and the summary."""
         return {**facts_of(self.settings), "summary": self.summary()}
 
     def summary(self) -> dict[str, Any]:
-        """Return counts of calls and orders as JSON values. Tokens and seconds per battle are means."""
+        """Return the numbers of calls, tokens and orders, as JSON values.
+
+        Tokens and seconds per battle are means over the battles.
+        """
         battles = max(self.counts["battles"], 1)
         tokens = self.counts["prompt_tokens"] + self.counts["completion_tokens"]
         return {
@@ -194,10 +197,10 @@ class ChatCommander:
 
 
 def read_orders(text: str, seat: OrderTargets) -> tuple[Orders, list[str]]:
-    """Return the valid orders of a reply, and one error line for each refused order.
+    """Return the valid orders in a reply, and one error line for each refused order.
 
     Raises:
-        ConfigError: if the reply contains no orders object.
+        ConfigError: if the reply contains no JSON object with orders.
     """
     message, refused = read_reply(text, ("orders",))
     accepted: Orders = []
@@ -212,7 +215,7 @@ def read_orders(text: str, seat: OrderTargets) -> tuple[Orders, list[str]]:
 
 
 def command_battles(port: CommandPort, commander: ChatCommander) -> None:
-    """Command the port's battles until the first battle in each slot has ended."""
+    """Command the battles of a port until the first battle in each batch slot has ended."""
     battles = range(len(port.ended))
     commander.reset_battles(battles)
     while not all(port.ended):

@@ -1,6 +1,6 @@
-"""Commanders `llm:FILE` and `recorded:FILE`: a language model orders the packs, and a policy controls the mechs.
+"""Commanders `llm:FILE` and `recorded:FILE`: a language model gives orders to packs, and a policy controls the mechs.
 
-Importing this module registers them in `echelon.agents.names`.
+Importing this module registers both kinds of commander in `echelon.agents.names`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_FILE = 1 << 20
 
 @dataclass(frozen=True)
 class ResolvedChatCommander(PackCommander):
-    """A resolved `llm:FILE` or `recorded:FILE`."""
+    """A commander resolved from `llm:FILE` or `recorded:FILE`."""
 
     settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
     calls: Path | None = None
@@ -34,7 +34,7 @@ class ResolvedChatCommander(PackCommander):
 
     @property
     def id(self) -> str:
-        """Identifier of the model, prompt hash, server settings, and the mechs' policy."""
+        """Identifier with the model, the prompt hash, the settings that affect replies, and the mechs' policy."""
         facts = facts_of(self.settings)
         # Leave out the style: it is part of the prompt, whose hash is in the id.
         told = {name: value for name, value in facts["settings"].items() if name not in ("style", "model")}
@@ -45,7 +45,7 @@ class ResolvedChatCommander(PackCommander):
 
     @functools.cached_property
     def giver(self) -> ChatCommander:  # type: ignore[override]
-        """The chat commander, shared by all battles."""
+        """The chat commander, which gives the orders in all battles."""
         is_recorded = self.name.startswith(f"{RECORDED}:")
         return ChatCommander(self.settings, CallRecord(self.calls, self.settings, is_recorded), is_recorded)
 
@@ -54,10 +54,10 @@ def resolve_chat(name: str) -> ResolvedChatCommander:
     """Return the commander of `llm:FILE` or `recorded:FILE`.
 
     FILE contains a JSON object with the fields of `ModelSettings`, and `mechs`, `period` and `delay_s`. The record of
-    calls is in the same folder: `FILE` with the suffix `.calls.jsonl`.
+    calls is in the same folder, in a file named like `FILE` with the suffix `.calls.jsonl`.
 
     Raises:
-        FileError: if the file or the record is missing, or a field is unknown or out of range.
+        FileError: if the file or the record is missing, or if a field is unknown or out of range.
     """
     path = Path(name.partition(":")[2])
     fields = parse_json(path.name, read_file(path, MOST_FILE))

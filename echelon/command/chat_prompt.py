@@ -1,4 +1,4 @@
-"""The prompt of a language model as commander: instructions with the order schema, then reports and replies."""
+"""The prompt of a language model as commander: instructions with the order format, then reports and replies."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ LAST_LINE = "Reply with the JSON object."
 
 
 def prompt_hash(settings: ModelSettings) -> str:
-    """Return the hash of the prompt's fixed parts: instructions, style, report format and history length."""
+    """Return a hash of the prompt's fixed parts: instructions, style, report format and history length."""
     parts = [INSTRUCTIONS, REFUSED, LAST_LINE, settings.style, settings.report, settings.history]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def reply_schema(seat: OrderTargets) -> dict[str, Any]:
-    """Return the JSON schema of a reply."""
+    """Return the JSON schema that a reply with orders must match."""
     number = {"type": "number", "minimum": 0}
     order = {
         "pack": {"type": "integer", "minimum": 0, "maximum": seat.packs - 1},
@@ -60,7 +60,7 @@ def system_text(seat: OrderTargets, style: str | None) -> str:
 
 
 def report_text(report: Report, settings: ModelSettings, refused: Sequence[str]) -> str:
-    """Return a report as a message, with the refused orders of the last reply."""
+    """Return a report as a chat message, which starts with the refused orders of the last reply, if any."""
     # Leave out the battle's index in the batch; otherwise the prompts of equal battles would differ.
     told = {key: value for key, value in report.items() if key != "battle"}
     page = in_words(report) if settings.report == "words" else json.dumps(told, separators=(",", ":"))
@@ -68,7 +68,7 @@ def report_text(report: Report, settings: ModelSettings, refused: Sequence[str])
 
 
 def prompt_of(system: str, history: Sequence[tuple[str, str]], report: str) -> Prompt:
-    """Return the messages: instructions, earlier reports with their replies, the report."""
+    """Return the chat messages of a prompt: instructions, earlier reports with their replies, the new report."""
     messages = [{"role": "system", "content": system}]
     for told, replied in history:
         messages += [{"role": "user", "content": told}, {"role": "assistant", "content": replied}]

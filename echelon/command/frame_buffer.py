@@ -1,4 +1,7 @@
-"""A buffer with the decisions of one battle of a batch, for viewers of a run. Its tensors are updated in place."""
+"""A buffer of the last decisions in one battle of a batch, from which viewers of a training run draw.
+
+The buffer's tensors are updated in place.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +27,13 @@ battle ended in this decision: `won_by`, the winner or a draw."""
 
 
 class FrameBuffer:
-    """The last decisions of the first battle of a batch. `keep` does not sync with the host, so CUDA graphs can use it.
+    """The last decisions of the first battle of a batch.
+
+    `keep` needs no device-to-host sync, so it can be part of a CUDA graph.
 
     Args:
         sim_model: the simulation model of the environment.
-        state: any state of the environment, for shapes and device.
+        state: any state of the environment, which defines shapes and device.
         decisions: number of decisions in a rollout, T.
     """
 
@@ -47,13 +52,19 @@ class FrameBuffer:
         return numbers | {"map": state.map_id[FIRST], "winner": winner[FIRST, 0]}
 
     def keep(self, at: Tensor, state: State, after: TensorDictBase) -> None:
-        """Store decision `at [1]` int64 of a rollout: the state and the environment's output after it."""
+        """Store a decision of a rollout: the state and the environment's output after it.
+
+        `at`, `[1]` int64, is the index of the decision in the rollout.
+        """
         numbers = self._numbers(state, after["outcome", "winner"])
         row = torch.cat([leaf.to(torch.float32).flatten() for leaf in numbers.values()])
         self._rows.index_copy_(0, at % len(self._rows), row[None])
 
     def read(self) -> dict[str, np.ndarray]:
-        """Return the stored values of the last rollout in order, `[T, ...]` by name, with one device-to-host copy."""
+        """Return the stored values of the last rollout in order of time, as arrays `[T, ...]` by name.
+
+        All values are copied from the device at once.
+        """
         rows = self._rows.cpu().numpy()
         rows = np.roll(rows, -(self.decisions % len(rows)), 0)
         arrays, start = {}, 0
@@ -64,11 +75,11 @@ class FrameBuffer:
 
 
 def frames_of(arrays: dict[str, np.ndarray], sim_model: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
-    """Return one frame per stored decision.
+    """Return one frame (a report or the battle's end) per stored decision.
 
     Args:
         arrays: the result of `FrameBuffer.read`.
-        is_red: whether the reports are for red's commander.
+        is_red: whether the reports are for the red team's commander.
         names: names of all mechs, blue's first.
     """
     count, mechs = arrays["hp"].shape

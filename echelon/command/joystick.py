@@ -47,7 +47,10 @@ class Joystick:
     """Name of the enemy to aim at while it is visible."""
 
     def action(self, state: State, sim_model: SimModel, names: Sequence[str]) -> Tensor:
-        """Return the `[NUM_DRIVEN]` action columns for the state before the decision; `names` lists all mechs."""
+        """Return the mech's action columns `[NUM_DRIVEN]` for the state before the decision.
+
+        `names` lists all mechs of the battle.
+        """
         mech = list(names).index(self.mech)
         row = torch.full((NUM_DRIVEN,), -1.0, dtype=torch.float32, device=state.seed.device)
         for name, (column, _) in AXES.items():
@@ -63,7 +66,7 @@ class Joystick:
         return row
 
     def _turn_to(self, place: tuple[float, float], mech: int, state: State, sim_model: SimModel) -> Tensor:
-        """Return the fraction `[]` of the yaw rate that turns the mech toward a position, without overshoot."""
+        """Return the yaw command `[]` (fraction of the maximum) that turns the mech to a position without overshoot."""
         x, y = (
             axis - coordinate for axis, coordinate in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True)
         )
@@ -74,10 +77,11 @@ class Joystick:
 def read_joystick(
     drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]
 ) -> Joystick:
-    """Parse a `drive` message to a `Joystick`.
+    """Parse a `drive` message, which controls a mech manually, into a `Joystick`.
 
     Args:
-        drive: a mapping with `mech`, the name of an own mech, and the `FIELDS` that differ from their defaults.
+        drive: a mapping with `mech`, the name of a mech of the own team, and those `FIELDS` that differ from their
+            defaults.
         batch: number of battles.
         own, enemies: names of the mechs of the own team and of the enemy team.
         size: map size along x and y, in vox.
@@ -106,7 +110,7 @@ def read_joystick(
 
 
 def __getattr__(name: str) -> type[Joystick]:
-    """Return `Joystick` for its old name `Stick`, valid until 2.0."""
+    """Return the class `Joystick` for its old name `Stick`, which works until 2.0."""
     if name != "Stick":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warn_renamed("echelon.command.joystick.Stick", "Joystick")

@@ -1,7 +1,7 @@
-"""Policies of a commanded team: an order giver for its packs, and a policy for its mechs.
+"""A policy for a team whose packs receive orders: an order giver for the packs, and a policy for the mechs.
 
-Whenever orders are due, a match passes one `OrderRequest` per battle to the order giver and applies the returned orders
-(`echelon.arena.pack_commanders`).
+Whenever orders are due, a match passes one `OrderRequest` per battle to the order giver and applies the orders that it
+returns (`echelon.arena.pack_commanders`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Orders = list[dict[str, Any]]
 
 
 class OrderTargets(NamedTuple):
-    """Values that orders in a battle may refer to."""
+    """The packs, enemies and positions that orders in a battle may name."""
 
     packs: int
     """Number of packs in the team."""
@@ -42,7 +42,7 @@ class OrderTargets(NamedTuple):
 
 
 def order_targets(env: EchelonEnv, side: int) -> OrderTargets:
-    """Return the packs, enemies and map size of the team on a side, 0 for blue and 1 for red."""
+    """Return the values that orders of a team may name; `side` is 0 for blue and 1 for red."""
     packs = list(env.command_map.values())[side]
     return OrderTargets(len(packs), env.group_map[GROUPS[1 - side]], env.config.world.size[:2])
 
@@ -60,10 +60,10 @@ class OrderGiver(Protocol):
     """Interface of order givers, which return orders for many battles at once."""
 
     def reset_battles(self, keys: Iterable[Hashable]) -> None:
-        """Reset the memory of battles that start anew."""
+        """Reset the memory of the battles that start anew."""
 
     def orders(self, questions: Sequence[OrderRequest]) -> list[Orders]:
-        """Return the orders for each question that take effect now."""
+        """Return, for each request, the orders that take effect now."""
 
     def facts(self) -> dict[str, Any]:
         """Return facts for a result file, as JSON values."""
@@ -74,8 +74,8 @@ class PackPolicy:
 
     Args:
         mechs: policy of the mechs.
-        giver: returns the orders.
-        command: required command settings of the battles; None if any settings work.
+        giver: object that returns the orders.
+        command: required command settings of the battles; None if the policy works with any settings.
     """
 
     def __init__(self, mechs: TeamPolicy, giver: OrderGiver, command: CommandConfig | None) -> None:
@@ -84,11 +84,14 @@ class PackPolicy:
         self.reads_factor_mask = reads_factor_mask(mechs)
 
     def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
-        """Compute the actions of the mechs. Orders reach the mechs through the environment."""
+        """Compute the actions of the team's mechs.
+
+        Orders are not in the actions: they reach the mechs through the environment.
+        """
         return self.mechs(team)
 
     def memory_spec(self) -> Composite:
-        """Return the spec of the mechs' memory."""
+        """Return the spec of the memory (recurrent state) of the mechs' policy."""
         return memory_spec_of(self.mechs)
 
 
@@ -108,12 +111,12 @@ class PackCommander(Commander):
 
     @property
     def gives_orders(self) -> bool:
-        """True, because commanders of packs give orders."""
+        """True, because a pack commander gives orders."""
         return True
 
     @property
     def env(self) -> EnvConfig | None:
-        """Environment config of the mechs' training; None for scripted mechs."""
+        """Environment config that the mechs' policy was trained with; None for a scripted policy."""
         return resolve(self.mechs).env
 
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
@@ -123,7 +126,10 @@ class PackCommander(Commander):
 
 
 def require_mechs(mechs: Any) -> None:
-    """Raise `ConfigError` for mechs that need an import or give orders, because a file must not name such policies."""
+    """Raise `ConfigError` for a mechs' policy that needs an import or gives orders.
+
+    A file must not name such policies.
+    """
     is_plain = isinstance(mechs, str) and mechs.partition(":")[0] in ("heuristic", "style", "trained")
     require(is_plain, "mechs", "heuristic:TIER, style:NAME or trained:NAME", mechs)
 
@@ -134,5 +140,5 @@ never calls it, `orders` runs a script."""
 
 
 def names_orders(policy: object) -> bool:
-    """Return whether a policy is given by the name of a pack commander."""
+    """Return whether a policy is given as the name of a commander that orders packs."""
     return isinstance(policy, str) and policy.partition(":")[0] in PREFIXES

@@ -23,12 +23,12 @@ PORTS = ("stdio", "ws", "human", "llm")
 
 
 def named_over(port: str, mechs: str) -> str:
-    """Return the name of a commanded team: the port, with an optional model name, and the mechs' policy."""
+    """Return the name of a commanded team: the kind of port, with an optional model name, and the mechs' policy."""
     return f"{port} over {mechs}"
 
 
 def mechs_of(name: str) -> str:
-    """Return the mechs' policy in the name of a team, with or without a port."""
+    """Return the mechs' policy from the name of a team, which may start with the kind of port."""
     port, separator, mechs = name.rpartition(" over ")
     return mechs if separator and port.partition(" ")[0] in PORTS else name
 
@@ -67,7 +67,10 @@ class CommandPort:
         return self.view.n_agents
 
     def reports(self) -> list[Report]:
-        """Return a report of every battle, see `docs/COMMAND.md`. Copies values from the device."""
+        """Return a report about every battle; `docs/COMMAND.md` lists its fields.
+
+        The call copies values from the device.
+        """
         return reports(self.view.env.state, self.view.env.sim_model, self.is_red, self.view.env.agent_names)
 
     def words(self, report: Report) -> str:
@@ -75,13 +78,13 @@ class CommandPort:
         return in_words(report)
 
     def order(self, orders: Sequence[Any]) -> list[str]:
-        """Queue orders for the next step; a later order to the same pack replaces an earlier one.
+        """Queue orders for the next step; a later order to the same pack replaces the earlier one.
 
         Args:
             orders: orders in the format of `echelon.command.reply.order_row`.
 
         Returns:
-            One error line for each refused order. All other orders are queued.
+            One error line for each refused order. Valid orders are queued even if others are refused.
         """
         batch, size = self.view.num_envs, self.view.config.world.size[:2]
         refused: list[str] = []
@@ -96,14 +99,14 @@ class CommandPort:
         return refused
 
     def reply(self, text: str | bytes) -> list[str]:
-        """Queue the orders of a reply for the next step, and apply its `drive` message.
+        """Queue the orders in a reply for the next step, and apply the reply's `drive` message.
 
         Args:
-            text: reply of a language model, parsed by `echelon.command.reply.read_reply`.
+            text: reply of a language model or a program, parsed by `echelon.command.reply.read_reply`.
 
         Returns:
-            Error lines for the next prompt: one for each refused order, for unknown fields, or for an unreadable
-            reply. All other orders are queued.
+            Error lines for the next prompt: one per refused order, one for unknown fields, or one for an unreadable
+            reply. Valid orders are queued even if others are refused.
         """
         try:
             message, refused = read_reply(text, ("orders", "drive"))
@@ -114,13 +117,13 @@ class CommandPort:
         return refused + self.order(message["orders"])
 
     def drive(self, drive: Any) -> None:
-        """Control one mech manually until the next call; all other mechs follow their policy.
+        """Control one mech manually until the next call of this method; all other mechs follow their policy.
 
         Args:
             drive: a message in the format of `echelon.command.joystick.read_joystick`; None ends manual control.
 
         Raises:
-            ConfigError: if the message is invalid; then nothing changes.
+            ConfigError: if the message is invalid; the control then stays as it was.
         """
         if drive is None:
             self.stick = None
@@ -130,16 +133,17 @@ class CommandPort:
         self.stick = stick
 
     def _teams_of(self, drive: Any) -> tuple[list[str], list[str]]:
-        """Return own and enemy mech names in the battle that `drive` names, by default the first."""
+        """Return the mech names of the own team and of the enemy, in the battle that `drive` names, by default 0."""
         battle = drive.get("battle", 0) if isinstance(drive, dict) else 0
         is_battle = type(battle) is int and 0 <= battle < self.view.num_envs
         own_group, enemy_group = GROUPS[::-1] if self.is_red[battle if is_battle else 0] else GROUPS
         return self.view.env.group_map[own_group], self.view.env.group_map[enemy_group]
 
     def driven(self) -> Report | None:
-        """Return the manually controlled mech and its heading in degrees, counterclockwise from +x; None without one.
+        """Return the manually controlled mech and its heading, or None without one.
 
-        Ends manual control of a dead mech. Copies values from the device.
+        The heading is in degrees, counterclockwise from +x. If the mech is dead, its manual control ends. The call
+        copies values from the device.
         """
         if self.stick is not None and not self._is_alive(self.stick):
             self.stick = None
@@ -157,7 +161,7 @@ class CommandPort:
         return bool(self.view.env.state.mechs.alive[stick.battle, self._index(stick)])
 
     def _driven(self, action: Tensor) -> Tensor:
-        """Return the actions `[B, A, D]` of the commanded mechs, with those of manual control inserted."""
+        """Return the actions `[B, A, D]` of the commanded mechs, including that of the manually controlled mech."""
         if self.stick is None:
             return action
         env, stick = self.view.env, self.stick
@@ -167,7 +171,9 @@ class CommandPort:
         return action
 
     def fork(self, battle: int, times: int) -> CommandPort:
-        """Return a port with `times` copies of a running battle, with its queued orders and without manual control.
+        """Return a port with `times` copies of a running battle.
+
+        The copies keep the queued orders but not the manual control.
 
         Raises:
             ConfigError: if the battle does not exist or has ended, or `times` is below 1.
@@ -179,10 +185,10 @@ class CommandPort:
         return port
 
     def step(self) -> list[int]:
-        """Play until the next report is due; finished battles reset automatically.
+        """Play until the next report is due; battles that end are reset automatically.
 
         Returns:
-            Indices of the battles that ended.
+            Indices of the battles that ended in this step.
         """
         self._seen[GROUP, "action"] = self.action.to(self.view.device)
         stepped, self._seen = self.view.step_and_maybe_reset(self._seen)

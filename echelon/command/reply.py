@@ -1,4 +1,4 @@
-"""Parse replies of programs and language models: join lines, extract JSON, check orders, convert them to actions."""
+"""Parse replies of programs and language models: join lines, extract JSON, check orders and convert them to actions."""
 
 import json
 import math
@@ -32,17 +32,17 @@ REPLY_BEGINS = re.compile(rf"{JSON_BEGINS.pattern}|[\[{{]\s*$|(?i:{THOUGHT_BEGIN
 
 
 def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply") -> tuple[dict[str, Any], list[str]]:
-    """Parse a reply into a message, and return it with error lines for its unknown fields, which are removed.
+    """Parse a reply into a message; return the message without its unknown fields, and error lines about these fields.
 
     The JSON may be in a code fence, after a `<think>` section, between sentences, or on several lines. A single order
-    or a list of orders is converted to a message with the field `orders`, which is always a list.
+    or a list of orders is converted to a message whose field `orders` is the list of orders.
 
     Args:
         fields: valid fields of a message.
-        name: name of the reply in errors.
+        name: name of the reply in error messages.
 
     Raises:
-        ConfigError: if the reply contains none of `fields`, or its JSON is missing, broken or ambiguous.
+        ConfigError: if the reply contains none of `fields`, or if its JSON is missing, broken or ambiguous.
     """
     require(isinstance(text, str | bytes), name, "a text", text)
     require(len(text) <= MOST_BYTES, name, f"at most {MOST_BYTES:,} bytes", len(text))
@@ -66,10 +66,10 @@ def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply"
 
 
 def json_of(text: str, name: str) -> Any:
-    """Return the JSON value in a reply.
+    """Return the only JSON value in a reply, as Python values.
 
     Raises:
-        ConfigError: if the JSON is missing or broken, or if several values differ.
+        ConfigError: if the JSON is missing or broken, or if the reply contains several different values.
     """
     try:
         return json.loads(text)
@@ -92,7 +92,7 @@ def json_of(text: str, name: str) -> Any:
 
 
 def has_json(text: str) -> bool:
-    """Return whether a text contains the JSON of one reply."""
+    """Return whether a text contains exactly one JSON value, as a complete reply does."""
     try:
         json_of(text, "the reply")
     except ConfigError:
@@ -101,14 +101,14 @@ def has_json(text: str) -> bool:
 
 
 class Replies:
-    """Replies joined from the lines of a stream, with the interface of a queue.
+    """Joins the lines of a stream into replies; has the methods of a queue.
 
-    A reply ends with the line that completes its JSON, or after `quiet_s` without a new line. Lines without JSON
-    between its JSON and the next report, such as the end of a code fence, belong to the reply.
+    A reply ends with the line that completes its JSON, or after `quiet_s` without a new line. Lines without JSON that
+    follow a reply before the next report, such as the end of a code fence, belong to this reply.
 
     Args:
-        lines: queue of received lines; None marks the end.
-        quiet_s: timeout in seconds for a reply without complete JSON.
+        lines: queue of received lines; None marks the end of the stream.
+        quiet_s: seconds without a new line after which incomplete lines count as a reply.
         now: monotonic clock, in seconds.
     """
 
@@ -131,10 +131,10 @@ class Replies:
         """Whether the pending lines are a complete reply; whether text without JSON belongs to the previous reply."""
 
     def get(self, timeout: float | None = None) -> bytes | None:
-        """Return the next reply, or None after the last one.
+        """Return the next reply, or None if the stream has ended.
 
         Raises:
-            queue.Empty: if there is no reply after `timeout` seconds.
+            queue.Empty: if no reply arrives within `timeout` seconds.
         """
         end_s = math.inf if timeout is None else self.now() + timeout
         while not self._is_whole:
@@ -160,11 +160,11 @@ class Replies:
         return self._taken()
 
     def get_nowait(self) -> bytes | None:
-        """Return the next reply if it is complete; raise `queue.Empty` otherwise."""
+        """Return the next reply if it is complete already; raise `queue.Empty` otherwise."""
         return self.get(0.0)
 
     def report_follows(self) -> None:
-        """Mark that a report is about to be sent: later lines do not belong to an earlier reply."""
+        """Mark that a report is about to be sent: later lines then do not belong to an earlier reply."""
         while self._is_rest:
             try:
                 line = self.lines.get_nowait()
@@ -218,7 +218,7 @@ NEED_PLACE = ("move", "defend", "screen")
 def order_row(
     order: Any, batch: int, packs: int, enemies: Sequence[str], size: Sequence[float]
 ) -> tuple[int, int, Tensor]:
-    """Convert an order to the battle, the pack and the row `[D]` of a commander's action.
+    """Convert an order to three values: the battle, the pack, and the row `[D]` of a commander's action.
 
     Args:
         order: a mapping with `kind`, one of `KIND_NAMES`; `pack`, default 0; `battle`, default 0; `place`, x and y in
@@ -229,7 +229,7 @@ def order_row(
         size: map size along x and y, in vox.
 
     Raises:
-        ConfigError: if a field is invalid.
+        ConfigError: if a field of the order is invalid.
     """
     require(isinstance(order, Mapping), "order", 'an object such as {"kind": "hold"}', order)
     unknown = [key for key in order if key not in FIELDS]
@@ -260,13 +260,13 @@ def order_row(
 
 
 def index_of(value: Any, name: str, count: int) -> int:
-    """Return a checked index below `count`."""
+    """Check that a value is an integer in 0..`count` - 1, and return it."""
     require(type(value) is int and 0 <= value < count, name, f"0..{count - 1}", value)
     return int(value)
 
 
 def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float]:
-    """Return checked x and y of a position on a map of the given size, in vox."""
+    """Check a position on a map of the given size, and return its x and y in vox."""
     is_pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
     require(is_pair, name, "[x, y] in vox", value)
     x, y = (
@@ -277,7 +277,7 @@ def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float
 
 
 def number_of(value: Any, name: str, low: float, high: float) -> float:
-    """Return a checked finite number within limits."""
+    """Check that a value is a finite number within limits, and return it as a float."""
     # A comparison with NaN is false. Compare before the conversion to float, which fails for very large integers.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     require(is_number and low <= value <= high, name, f"a number in {low:g}..{high:g}", value)

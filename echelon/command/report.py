@@ -1,4 +1,4 @@
-"""Reports of battles to a commander: JSON values for a program, plain English for a reader."""
+"""Reports about battles to a commander, as JSON values for a program, or in plain English for a reader."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,10 +22,12 @@ Report = dict[str, Any]
 
 
 def reports(state: State, sim_model: SimModel, is_red: list[bool], names: list[str]) -> list[Report]:
-    """Return a report of each battle for its commander. Copies from the device once for all battles.
+    """Return a report about each battle for the commander of a team.
+
+    The values of all battles are copied from the device at once.
 
     Args:
-        is_red: for each battle, whether the commander is red's.
+        is_red: for each battle, whether the report is for red's commander.
         names: names of all mechs, blue's first.
     """
     numbers = read(state, sim_model)
@@ -33,15 +35,15 @@ def reports(state: State, sim_model: SimModel, is_red: list[bool], names: list[s
 
 
 def read(state: State, sim_model: SimModel) -> Mapping[str, Any]:
-    """Return the numbers of B battles on the host, as nested lists by name."""
+    """Return the reported numbers of all B battles on the host, as nested lists keyed by name."""
     leaves = {**numbers_of(state, sim_model), "known": known_enemies(state, sim_model)}
     return {name: leaf.to(torch.float64).cpu().tolist() for name, leaf in leaves.items()}
 
 
 def numbers_of(state: State, sim_model: SimModel, battles: slice = slice(None)) -> dict[str, Tensor]:
-    """Return the reported values of the selected battles, tensors `[B, ...]` on the device by name.
+    """Return the values that reports need for the selected battles, as device tensors `[B, ...]` keyed by name.
 
-    Values about orders are left out if orders are disabled.
+    Values about orders are missing if orders are disabled.
     """
     mechs, maps, map_id = state.mechs, sim_model.maps, state.map_id[battles]
     numbers = {
@@ -89,7 +91,7 @@ def one_report(battle: int, numbers: Mapping[str, Any], sim_model: SimModel, is_
 
 
 def pack_report(number: int, pack: int, values: Mapping[str, Any], sim_model: SimModel, names: list[str]) -> Report:
-    """Return the report of one pack: position, last order, and the state of its mechs."""
+    """Return the report about one pack: its position, its last order, and the state of its mechs."""
     roster = sim_model.roster
     span = roster.packs[pack]
     members = range(span.start, span.stop)
@@ -117,7 +119,7 @@ def pack_report(number: int, pack: int, values: Mapping[str, Any], sim_model: Si
 
 
 def standing_order(sent: list[float], tick: float, sim_model: SimModel, names: list[str]) -> Report | None:
-    """Return the last order to a pack as JSON values; None before the first order."""
+    """Return the last order that was sent to a pack, as JSON values; None before the first order."""
     if sent[OrderField.ISSUED] < 0:
         return None
     target = int(sent[OrderField.TARGET])
@@ -154,7 +156,7 @@ def in_words(report: Report) -> str:
 
 
 def pack_in_words(pack: Report, zone: list[float]) -> str:
-    """Return one to three sentences about a pack."""
+    """Return one sentence about a pack: its position, its last order and its mechs."""
     if not pack["alive"]:
         return f"Pack {pack['pack']} is lost."
     mechs = ", ".join(

@@ -1,4 +1,4 @@
-"""Reward terms for training mechs to follow orders; `--extra-reward echelon.command.rewards:following=6`."""
+"""Reward terms for training mechs to follow orders, used with `--extra-reward echelon.command.rewards:following=6`."""
 
 from torch import Tensor
 
@@ -13,10 +13,10 @@ ARRIVED = 0.02
 
 
 def following(before: State, after: State, ending: Ending, sim_model: SimModel) -> Tensor:
-    """Return the reward `[B, N]` of mechs for moving to the destination of their order.
+    """Return the reward `[B, N]` of each mech for moving to the destination of its order.
 
     The reward is the decrease of the walking distance, in units of the map's longest side, plus `ARRIVED` for each
-    decision at the destination. It is 0 for mechs without a destination.
+    decision at the destination. The reward is 0 for mechs without a destination.
     """
     target = destination(after, sim_model)
     left_vox = way_there(after, target, sim_model).left_vox

@@ -1,6 +1,6 @@
 """Commanders `orders:SCRIPT`: scripts that give orders to packs, as baselines for language models.
 
-Importing this module registers them in `echelon.agents.names`.
+Importing this module registers these commanders in `echelon.agents.names`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ GATHER_S = 8.0
 
 
 def none(question: OrderRequest) -> Orders:
-    """Return no orders, so that mechs play as without a commander."""
+    """Return no orders: mechs play as if they had no commander."""
     return []
 
 
 def hold(question: OrderRequest) -> Orders:
-    """Order all packs to hold their position at all times."""
+    """Order all packs to hold their position during the whole battle."""
     return to_all(question, "hold")
 
 
 def gather(question: OrderRequest) -> Orders:
-    """Order all packs to hold for `GATHER_S`, then to fight freely."""
+    """Order all packs to hold their position for `GATHER_S` seconds, then to fight without orders."""
     return to_all(question, "hold" if question.report["time_s"] < GATHER_S else "free")
 
 
 def chance(question: OrderRequest) -> Orders:
-    """Return a random order to each pack. The report seeds the generator, so that battles are reproducible."""
+    """Return a random order for each pack.
+
+    The report's values seed the random generator, so battles are reproducible.
+    """
     report, seat = question.report, question.seat
     places = [pack["place"] for pack in report["packs"]]
     draw = random.Random(f"{report['team']} {report['time_s']} {places} {report['zone']}")
@@ -57,7 +60,7 @@ SCRIPTS: dict[str, Callable[[OrderRequest], Orders]] = {"none": none, "hold": ho
 
 
 class ScriptedOrders:
-    """Order giver that runs a script.
+    """An order giver that runs a script.
 
     Args:
         script: a name in `SCRIPTS`.
@@ -67,23 +70,23 @@ class ScriptedOrders:
         self.script, self.given, self.battles = script, 0, 0
 
     def reset_battles(self, keys: Iterable[Hashable]) -> None:
-        """Count battles that start anew; a script has no memory to reset."""
+        """Count the battles that start anew; a script has no memory to reset."""
         self.battles += len(list(keys))
 
     def orders(self, questions: Sequence[OrderRequest]) -> list[Orders]:
-        """Return the orders of the script for each question."""
+        """Return the script's orders for each request."""
         given = [SCRIPTS[self.script](question) for question in questions]
         self.given += sum(map(len, given))
         return given
 
     def facts(self) -> dict[str, Any]:
-        """Return the script's name, and a summary."""
+        """Return facts for a result file: the script's name, and the numbers of battles and orders."""
         return {"script": self.script, "summary": {"battles": self.battles, "given": self.given}}
 
 
 @dataclass(frozen=True)
 class ScriptedPackCommander(PackCommander):
-    """A resolved commander `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
+    """A commander resolved from `orders:SCRIPT` or `orders:SCRIPT/MECHS`."""
 
     script: str = "none"
 

@@ -1,6 +1,6 @@
-"""A session that commands battles by JSON messages: reports out, replies with orders in, and errors of replies out.
+"""A session commands battles by JSON messages: it sends reports, receives replies with orders, and sends their errors.
 
-Battles in real time run at a configurable speed, pause, or advance one report at a time.
+Battles in real time run at a configurable speed; the commander may pause them or advance them report by report.
 """
 
 import math
@@ -22,7 +22,7 @@ MOST_STEPS = 1000
 
 
 class Pace:
-    """The clock of battles in real time, controlled by their commander.
+    """The clock of battles in real time, controlled by messages of their commander.
 
     Args:
         period_s: battle seconds between two reports.
@@ -36,14 +36,17 @@ class Pace:
         self._due = -math.inf
 
     def as_json(self) -> dict[str, Any]:
-        """Return a message of type `pace` with the current speed and pause state."""
+        """Return a message of type `pace`, which states the speed and whether the battles are paused."""
         return {"type": "pace", "paused": self.is_paused, "speed": self.speed}
 
     def set(self, settings: Mapping[str, Any]) -> None:
-        """Apply the settings of a message: `pause`, a bool; `speed`; `step`, pause after that many reports.
+        """Apply the clock settings `pause`, `speed` and `step` in a message.
+
+        `pause` is a bool, `speed` is in battle seconds per second, and `step` pauses the battles after that many
+        reports.
 
         Raises:
-            ConfigError: if a setting is invalid; then nothing changes.
+            ConfigError: if a setting is invalid; the clock then stays as it was.
         """
         pause, step = settings.get("pause", self.is_paused), settings.get("step", 0)
         require(isinstance(pause, bool), "pause", "true or false", pause)
@@ -57,7 +60,7 @@ class Pace:
             self.skip_to_now()
 
     def reported(self) -> None:
-        """Schedule the next report: one period after the due time of this one, or now if that time has passed."""
+        """Schedule the next report: one period after the current one was due, or now if that time has passed."""
         now_s, period_s = self.now(), self.period_s / self.speed
         self._due = now_s + period_s if math.isinf(self._due) else max(self._due + period_s, now_s)
 
@@ -66,12 +69,12 @@ class Pace:
         self._steps -= self._steps > 0
 
     def skip_to_now(self) -> None:
-        """Discard any backlog: the next report is due now at the earliest."""
+        """Discard the backlog of overdue reports: the next report is due now or later."""
         self._due = max(self._due, self.now())
 
     @property
     def left_s(self) -> float:
-        """Seconds until the battles continue; infinite while they are paused."""
+        """Seconds until the battles continue; 0 or less if they are due, infinite while they are paused."""
         if self.is_paused:
             return 0.0 if self._steps else math.inf
         return self._due - self.now()
@@ -82,12 +85,12 @@ SCHEMA = 1
 
 
 class Session:
-    """The messages about the battles of a port, independent of the transport.
+    """The messages about the battles of a port, for any transport (WebSocket, stdin and stdout, ...).
 
     Args:
         port: port of the battles.
         speaks: whether reports also contain plain English text.
-        pace: clock of battles in real time, which messages may change; None for other battles.
+        pace: clock of battles in real time, which messages may change; None for battles that wait for each reply.
     """
 
     def __init__(self, port: CommandPort, speaks: bool = False, pace: Pace | None = None) -> None:
@@ -99,7 +102,7 @@ class Session:
         """Counters of orders: accepted, late among the accepted ones, and refused."""
 
     def begin(self) -> dict[str, Any]:
-        """Return the first message: sizes of the battles, valid orders, and timing."""
+        """Return the first message of the session: numbers of battles and packs, map size, valid orders, and timing."""
         view = self.port.view
         command, rules = view.config.command, view.config.rules
         return {
@@ -116,7 +119,7 @@ class Session:
         }
 
     def report(self) -> dict[str, Any]:
-        """Return the next report, without battle slots whose first battle has ended."""
+        """Return the next report; it omits batch slots whose first battle has ended."""
         self.number += 1
         if self.pace is not None:
             self.pace.reported()
@@ -128,18 +131,19 @@ class Session:
         return message | ({"late": self.late} if self.late else {}) | ({"driven": driven} if driven else {})
 
     def left(self) -> None:
-        """End manual control after the client has disconnected."""
+        """End manual control of a mech, because the client has disconnected."""
         self.port.drive(None)
 
     def receive(self, reply: str | bytes) -> dict[str, Any] | None:
-        """Apply one reply, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`.
+        """Apply one reply of the commander, such as `{"orders":[{"pack": 0, "kind": "hold"}], "number": 3}`.
 
-        `echelon.command.reply.read_reply` parses the reply. `number` is the number of the answered report, by default
-        the last one. `drive` controls one mech manually; null ends this. In real time a reply may also set the pace.
+        `echelon.command.reply.read_reply` parses the reply. `number` is the number of the report that this reply
+        answers, by default the last one. `drive` controls one mech manually; null ends the manual control. In real
+        time, a reply may also change speed or pause the battles.
 
         Returns:
-            A message of type `refused` if there are errors; else one of type `pace` if the reply set the pace; else
-            None.
+            A message of type `refused` if there are errors; otherwise one of type `pace` if the reply changed the
+            clock; otherwise None.
         """
         try:
             message, unknown = read_reply(reply, self._fields, "a line")
@@ -166,7 +170,7 @@ class Session:
         return {"type": "refused", "errors": lines}
 
     def advance(self) -> list[dict[str, Any]]:
-        """Play until the next report, and return a message of type `end` for each slot whose first battle ended now."""
+        """Play until the next report; return a message of type `end` for each slot whose first battle has ended now."""
         before = list(self.port.ended)
         done_battles = self.port.step()
         if self.pace is not None:
@@ -176,11 +180,11 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether the first battle in every slot has ended."""
+        """Whether the first battle in every batch slot has ended."""
         return all(self.port.ended)
 
     def result(self) -> dict[str, Any]:
-        """Return the last message: the number of battles by winner, and the counts of orders."""
+        """Return the last message of the session: the number of battles by winner, and the numbers of orders."""
         counts = {winner: self.port.winners.count(winner) for winner in WINNERS}
         orders = {"given": self.accepted, "late": self.late, "refused": self.refused}
         return {"type": "result", "won_by": counts, "orders": orders}

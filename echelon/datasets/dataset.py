@@ -1,8 +1,8 @@
-"""Battles as data for imitation and offline learning: every mech's observations, actions and rewards in one file.
+"""Battles as data for imitation and offline learning: every mech's observations, actions and rewards, in one file.
 
 `arena.py dataset` writes such a file, and `open_dataset` maps it into memory: data is read only when it is used, and
-nothing in the file is executed. (`TensorDict.load_memmap` would unpickle untrusted files. This format is safetensors,
-whose header is validated first.)
+nothing in the file is executed. The format is safetensors, whose header is validated first; `TensorDict.load_memmap`
+would unpickle untrusted files.
 
 >>> dataset = open_dataset("hard.safetensors")
 >>> buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=256)
@@ -68,14 +68,17 @@ KINDS = {torch.float32: "F32", torch.int64: "I64", torch.int8: "I8", torch.bool:
 
 @dataclass(frozen=True)
 class Column:
-    """The dtype of a column, and the shape of one row."""
+    """The dtype of a column, and the shape of one of its rows."""
 
     dtype: torch.dtype
     shape: tuple[int, ...] = ()
 
 
 def columns(config: EnvConfig) -> dict[str, Column]:
-    """Return the columns of a file for battles of `config`: `rows/...` per decision, `battles/...` per battle."""
+    """Return the columns of a dataset file for battles of `config`.
+
+    A column `rows/...` has one row per decision, a column `battles/...` one row per battle.
+    """
     sizes = dict(zip(GROUPS, (len(config.blue), len(config.red)), strict=True))
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), info=False, has_commanders=True)
     observation, orders = specs.observation(), specs.commanders
@@ -114,18 +117,20 @@ def columns(config: EnvConfig) -> dict[str, Column]:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Battles, one after another, memory-mapped from their file; use `open_dataset` to create one.
+    """Recorded battles, one after another, memory-mapped from a file; use `open_dataset` to create an instance.
 
-    `rows [R]`, one per decision, have the keys of `echelon.teams`: for either group `(group, "observation", stream)`,
-    `(group, "mask")` (alive), `(group, "action") [R, A, D]` and `("next", group, "reward") [R, A, 1]`, and at the root
-    `("next", "done")`, `("next", "terminated")`, `("next", "truncated")` and `is_init`, `[R, 1]`, and `battle [R]`
-    int64, the trajectory's index.
+    `rows [R]`, one per decision, have the keys of `echelon.teams`. For each group (team) these are `(group,
+    "observation", stream)`, `(group, "mask")` (alive), `(group, "action") [R, A, D]` and `("next", group, "reward") [R,
+    A, 1]`; at the root they are `("next", "done")`, `("next", "terminated")`, `("next", "truncated")` and `is_init`,
+    `[R, 1]` each, and `battle [R]` int64, the index of the battle.
 
-    With orders (`EnvConfig.command`) rows also have, as in `EchelonEnv`, the stream `order`, `(group, "driven") [R, A]`
-    bool, and the groups `blue_command` and `red_command`, whose `action [R, P, D]` is zero without a commander.
+    If orders are enabled (`EnvConfig.command`), rows have three more kinds of keys, as in `EchelonEnv`: the stream
+    `order`, `(group, "driven") [R, A]` bool (mechs under a person's control), and the groups `blue_command` and
+    `red_command`, whose `action [R, P, D]` is zero without a commander.
 
-    `battles [N]` have `seed`, `decisions`, `winner`, `reason`, `score [N, 2]`, `telemetry [N, 16, 16]`, the last
-    observation `("last", group, ...)`, and `commander [N, 2]`, the indices of blue and red in `commanders`.
+    `battles [N]` have `seed`, `decisions`, `winner`, `reason`, `score [N, 2]`, `telemetry [N, 16, 16]` (the map that
+    both teams observe), the last observation `("last", group, ...)`, and `commander [N, 2]`, the indices of blue's and
+    red's commander in `commanders`.
     """
 
     config: EnvConfig
@@ -138,14 +143,16 @@ class Dataset:
         return len(self.rows)
 
     def transitions(self, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
-        """Yield copies of all rows with their next observations, `size` at a time, for `ReplayBuffer.extend`.
+        """Yield copies of all rows with their next observations, `size` rows at a time, for `ReplayBuffer.extend`.
 
-        In addition to the keys of `rows` they have `("next", group, "observation")` and `mask` (for a done battle, its
-        last observation), `telemetry [n, 16, 16]`, and `(group, "commander") [n, A]` int64.
+        The copies have the keys of `rows` and, in addition, `("next", group, "observation")` and `("next", group,
+        "mask")` (after the last decision of a battle these hold its last observation), `telemetry [n, 16, 16]`, and
+        `(group, "commander") [n, A]` int64.
 
         Args:
-            observation: `flat`, a vector `[n, A, F]`, or `structured`, streams by name, as in `echelon.versus`.
-            size: rows at a time.
+            observation: form of the observations, either `flat`, a vector `[n, A, F]`, or `structured`, streams by
+                name, as in `echelon.versus`.
+            size: number of rows at a time.
         """
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
@@ -165,9 +172,9 @@ class Dataset:
             yield batch
 
     def mechs_of(self, commander: str, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
-        """Yield observations and actions of a commander's living mechs, for imitation: a row per mech and decision.
+        """Yield observations and actions of a commander's living mechs for imitation, with a row per mech and decision.
 
-        Yields `observation [n, F]` (or streams), `action [n, D]` and `battle [n]`, from `size` decisions at a time.
+        Each TensorDict has `observation [n, F]` (or streams), `action [n, D]` and `battle [n]`, from `size` decisions.
         """
         require(commander in self.commanders, "commander", " or ".join(self.commanders), commander)
         is_commander = self.battles["commander"] == self.commanders.index(commander)  # [N, 2]
@@ -183,7 +190,7 @@ class Dataset:
 
 
 def as_form(team: TensorDictBase, observation: ObservationForm) -> TensorDictBase:
-    """Return `team`, with flat observations if requested."""
+    """Return `team`; if `observation` is `flat`, its observation streams are concatenated to one vector."""
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
     if observation == "flat":
         team["observation"] = FlatObservation.of(team["observation"])
@@ -191,9 +198,10 @@ def as_form(team: TensorDictBase, observation: ObservationForm) -> TensorDictBas
 
 
 def open_dataset(path: Path | str) -> Dataset:
-    """Map a file of battles into memory.
+    """Open a dataset file as memory-mapped tensors.
 
-    The header and the ends of battles are validated; observations, actions and rewards are read when they are used.
+    The header and the ends of battles are validated on opening; observations, actions and rewards are read only when
+    used.
 
     Args:
         path: the file.
@@ -202,7 +210,7 @@ def open_dataset(path: Path | str) -> Dataset:
         The battles.
 
     Raises:
-        FileError: if the file is invalid.
+        FileError: if the file is not a valid dataset.
     """
     path = Path(path)
     with open_file(path, MOST_BYTES) as file:
@@ -220,7 +228,7 @@ def open_dataset(path: Path | str) -> Dataset:
 
 
 def check_metadata(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
-    """Return the config and the commanders' names in a file's metadata."""
+    """Return the environment config and the commanders' names from a file's metadata."""
     metadata: Any = parse_json(name, text.encode())
     check_schema(name, metadata, SCHEMA, VERSION)
     env, commanders = metadata.get("env"), metadata.get("commanders")
@@ -233,7 +241,7 @@ def check_metadata(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
 
 
 def as_written(header: Header, expected: dict[str, Column]) -> dict[str, Column]:
-    """Return `expected` without streams that the file's version lacked, and with the file's widths of streams."""
+    """Return the expected columns as the file's version has them: without later streams, and with its stream widths."""
     columns = {}
     for key, column in expected.items():
         if "/observation/" in key:
@@ -247,7 +255,7 @@ def as_written(header: Header, expected: dict[str, Column]) -> dict[str, Column]
 
 
 def check_columns(name: str, header: Header, expected: dict[str, Column]) -> None:
-    """Check that the file has exactly the expected columns, of one length per table."""
+    """Check that the file has exactly the expected columns, and that all columns of a table have the same length."""
     if header.tensors.keys() != expected.keys():
         differing = sorted(header.tensors.keys() ^ expected.keys())[0]
         raise FileError(f"{name}: tensor {differing} must {'be absent' if differing in header.tensors else 'exist'}")
@@ -259,7 +267,7 @@ def check_columns(name: str, header: Header, expected: dict[str, Column]) -> Non
 
 
 def check_battles(name: str, tensors: dict[str, Tensor], commanders: int) -> None:
-    """Check that rows are ordered by battle, and that each battle is done exactly at its last decision."""
+    """Check that rows are ordered by battle, and that `done` is true exactly at the last decision of each battle."""
     decisions, battle_of_row = tensors["battles/decisions"], tensors["rows/battle"]
     if bool((decisions < 1).any()) or int(decisions.double().sum()) != len(battle_of_row):
         raise FileError(f"{name}: decisions must be positive and add up to {len(battle_of_row)}, the number of rows")
@@ -275,7 +283,7 @@ def check_battles(name: str, tensors: dict[str, Tensor], commanders: int) -> Non
 
 
 def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
-    """Return the columns of one table as a TensorDict, with a group's mechs as a second batch dimension."""
+    """Return the columns of one table as a TensorDict, in which a group's mechs are a second batch dimension."""
     values = {key.partition("/")[2]: value for key, value in tensors.items() if key.startswith(f"{part}/")}
     td = TensorDict({tuple(key.split("/")): value for key, value in values.items()}, [count])
     for parent in (td, td.get("next", None), td.get("last", None)):
@@ -287,10 +295,10 @@ def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
 
 
 class DatasetWriter:
-    """A sink of `BatchArena.play` that stores battles and writes them to a file at the exit of its context.
+    """A sink for `BatchArena.play`: it stores the played battles and writes them to a file when its context exits.
 
-    Columns are collected in files of a hidden folder beside `path`, and joined at the end. After an error, an interrupt
-    or a full disk no file is left.
+    Columns are collected in files of a hidden folder beside `path`, and are joined at the end. After an error, an
+    interrupt or a full disk no file is left.
 
         with DatasetWriter(path, env, names) as writer:
             for start in range(0, len(battles), arena.settings.batch):
@@ -355,7 +363,7 @@ class DatasetWriter:
         self.lengths[BATTLES] += len(self._battles)
 
     def _of_battles(self, outcome: TensorDictBase) -> dict[str, Tensor]:
-        """Return the columns of the battles in this batch."""
+        """Return the columns of the table `battles` for the battles of the current batch."""
         index = {name: number for number, name in enumerate(self.commanders)}
         values = {name: outcome[name][:, 0] for name in ("decisions", "winner", "reason")}
         return {
@@ -368,7 +376,7 @@ class DatasetWriter:
         }
 
     def _value(self, rows: TensorDictBase, name: str) -> Tensor:
-        """Return the value of a column, `[n, ...]`."""
+        """Return the values `[n, ...]` of a column from the batch's rows; zeros if an optional column is missing."""
         key, column = tuple(name.split("/")), self.columns[f"{ROWS}/{name}"]
         if name.endswith(UNSAID) and rows.get(key, None) is None:
             return torch.zeros((len(rows), *column.shape), dtype=column.dtype, device=rows.device)
@@ -398,7 +406,7 @@ class DatasetWriter:
                 self._parts[name].unlink()
 
     def _header(self, ordered: Sequence[tuple[str, Column]]) -> bytes:
-        """Return length and header of a safetensors file, padded to a multiple of 8 bytes."""
+        """Return the length field and the header of a safetensors file, padded to a multiple of 8 bytes."""
         metadata = {
             "schema": SCHEMA,
             "version": VERSION,
@@ -419,11 +427,11 @@ class DatasetWriter:
 
 
 class CommandedGame:
-    """Passes the decisions of a port's battles to a sink, until each battle has ended once.
+    """Passes the decisions in a port's battles to a sink, such as `DatasetWriter`, until each battle has ended once.
 
     Args:
-        port: the battles, before the first decision.
-        names: commanders of blue and red.
+        port: the port of the battles, before their first decision.
+        names: names of blue's and red's commander.
     """
 
     def __init__(self, port: CommandPort, sink: StepSink, names: tuple[str, str]) -> None:
@@ -439,7 +447,7 @@ class CommandedGame:
         self.endings.store(stepped["next"], lambda ends: state_hashes(self.env.state, ends))
 
     def _driven(self, group: str) -> torch.Tensor:
-        """Return which mechs of a group a person drives, `[B, A]` bool."""
+        """Return which mechs of a group are controlled manually by a person, `[B, A]` bool."""
         names, stick = self.env.group_map[group], self.port.stick
         is_driven = torch.zeros((self.env.num_envs, len(names)), dtype=torch.bool, device=self.env.device)
         if stick is not None and stick.mech in names:
@@ -447,6 +455,6 @@ class CommandedGame:
         return is_driven
 
     def end(self) -> None:
-        """End the recording, after all battles have ended."""
+        """Finish the recording, after all battles have ended."""
         self.port.view.on_decision = None
         self.sink.end(self.endings.outcome)

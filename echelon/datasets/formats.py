@@ -11,7 +11,10 @@ from echelon.datasets.dataset import open_dataset
 
 @contextmanager
 def written_as(format: Literal["echelon", "minari"], out: Path) -> Iterator[Path]:
-    """Context manager with the file to write battles to; for Minari a hidden file, which is converted at the end."""
+    """Context manager that yields the file to write battles to.
+
+    For Minari this is a hidden file, which is converted to a Minari dataset at the end.
+    """
     if format == "echelon":
         yield out
         return

@@ -36,7 +36,7 @@ except ModuleNotFoundError as error:
 
 
 def name_of(folder: Path) -> str:
-    """Return the `dataset_id` of a new folder: its path within Minari's datasets folder, elsewhere its name.
+    """Return the `dataset_id` of a new folder: its path relative to Minari's datasets folder, or else its name.
 
     Raises:
         ConfigError: if the name is invalid for Minari, or the folder exists.
@@ -55,23 +55,24 @@ def name_of(folder: Path) -> str:
 
 
 def write_minari(dataset: Dataset, folder: Path) -> int:
-    """Write an episode for every mech of every battle, as in `echelon.mechs`.
+    """Write a Minari dataset with one episode per mech and battle, with the rows of `echelon.mechs`.
 
-    Observations are flat, `[T + 1, F]` with the last one; actions are `[T, D]` in [-1, 1]. A dead mech stays until the
-    battle ends and receives its team's rewards; `infos["alive"]`, `[T + 1]` bool, marks the decisions that it made.
-    The metadata of an episode are the `seed`, and as `options` the index of the `battle`, the `agent`, its `commander`
-    and its `opponent`, and the `winner`. `env_spec` is `environment_of` the dataset.
+    Observations are flat, `[T + 1, F]` including the last one; actions are `[T, D]` in [-1, 1]. The episode of a dead
+    mech continues until the battle ends, with its team's rewards; `infos["alive"]`, `[T + 1]` bool, marks the decisions
+    before its death. The metadata of an episode are its `seed` and, in `options`, the index of the `battle`, the
+    `agent`, its `commander`, its `opponent`, and the `winner`. The dataset's `env_spec` is the result of
+    `environment_of`.
 
     Args:
         dataset: result of `open_dataset`.
-        folder: the new folder, `NAME-vNUMBER`; below `~/.minari/datasets` Minari finds it by this name.
+        folder: the new folder, `NAME-vNUMBER`; if it is below `~/.minari/datasets`, Minari finds it by this name.
 
     Returns:
         The number of episodes.
 
     Raises:
-        ConfigError: if the name is invalid for Minari, or the folder exists.
-        FileError: if it is not writable.
+        ConfigError: if the name is invalid for Minari, or if the folder exists.
+        FileError: if the folder is not writable.
     """
     folder = folder.expanduser().resolve()  # Pass an absolute path, because Minari would prepend a relative one twice.
     name, first = name_of(folder), next(episodes(dataset))
@@ -96,10 +97,10 @@ def write_minari(dataset: Dataset, folder: Path) -> int:
 
 
 def environment_of(dataset: Dataset) -> EnvSpec:
-    """Return the spec for `MinariDataset.recover_environment`: the first mech of blue in battles of the dataset.
+    """Return the spec for `MinariDataset.recover_environment`: one agent, blue's first mech, in the dataset's battles.
 
-    Its team and the enemy are played by scripted commanders of the dataset, because a file must not name code to
-    import. Without a scripted commander they are played by the default of `TeamEnv`.
+    The other mechs of both teams are played by scripted commanders of the dataset, because a file must not name code to
+    import. If the dataset has no scripted commander, they are played by the default commanders of `TeamEnv`.
     """
     scripted = [name for name in map(mechs_of, dataset.commanders) if is_scripted(name)]
     settings: dict[str, Any] = {"config": dataset.config.signature()}
@@ -116,7 +117,7 @@ def environment_of(dataset: Dataset) -> EnvSpec:
 
 
 def episodes(dataset: Dataset) -> Iterator[EpisodeBuffer]:
-    """Yield the episodes battle by battle, blue's mechs before red's."""
+    """Yield the episodes, battle by battle, and within a battle blue's mechs before red's."""
     stop = 0
     for battle, decisions in enumerate(dataset.battles["decisions"].tolist()):
         start, stop = stop, stop + decisions

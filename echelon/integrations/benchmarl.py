@@ -1,6 +1,6 @@
 """Battles as BenchMARL tasks: one team against an opponent, or both teams as two learning groups.
 
->>> task = EchelonTask.VERSUS.get_task({"config": EnvConfig.small(), "opponent": "heuristic:normal"})
+>>> task = EchelonTask.VERSUS.get_task(dict(config=EnvConfig.small(), opponent="heuristic:normal"))
 >>> Experiment(task, MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml(), seed=0, config=experiment_config).run()
 """
 
@@ -33,13 +33,14 @@ UNREAD = ("telemetry", ("outcome", "stats"), ("outcome", "score"), ("outcome", "
 
 
 class BattleTask(TaskClass):
-    """A task of `EchelonTask`, created by `get_task` of its member.
+    """A BenchMARL task of Echelon, created by `EchelonTask.VERSUS.get_task` or `EchelonTask.TEAMS.get_task`.
 
     Args:
-        name: `VERSUS` or `TEAMS`.
-        config: keyword arguments of `echelon.versus` or `echelon.teams`: `config` (an `EnvConfig`), `opponent`, `side`,
-            `groups`, `group_map`, `backend`, `extra_rewards` and so on. BenchMARL sets the number of battles, device,
-            seed, and whether actions are discrete. `state` is on unless `False`.
+        name: either `VERSUS` or `TEAMS`.
+        config: keyword arguments of `echelon.versus` or `echelon.teams`, such as `config` (an `EnvConfig`), `opponent`,
+            `side`, `groups`, `group_map`, `backend` and `extra_rewards`. BenchMARL itself sets the number of battles,
+            the device, the seed, and whether actions are discrete. The global `state` is included unless the config
+            sets it to `False`.
     """
 
     def __init__(self, name: str, config: dict[str, Any] | None = None) -> None:
@@ -51,7 +52,7 @@ class BattleTask(TaskClass):
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: torch.device | str
     ) -> Callable[[], EnvBase]:
-        """Return a function that creates the environment of `num_envs` battles."""
+        """Return a function that creates an environment with `num_envs` battles."""
         action = "continuous" if continuous_actions else "discrete"
         options = {"state": True, **self.config, "num_envs": num_envs, "device": device, "seed": seed, "action": action}
         return functools.partial(VIEWS[self.name], **options)
@@ -75,7 +76,10 @@ class BattleTask(TaskClass):
         return self._of_groups(env, "observation")
 
     def action_mask_spec(self, env: EnvBase) -> Composite | None:
-        """Return the spec of `(group, "action_mask") [k, 64]` bool for discrete actions, else None."""
+        """Return the spec of `(group, "action_mask")`, `[k, 64]` bool for the k mechs of a group.
+
+        The spec is None for continuous actions, which have no mask.
+        """
         return self._of_groups(env, "action_mask") if env.is_discrete else None
 
     def info_spec(self, env: EnvBase) -> Composite | None:
@@ -108,7 +112,7 @@ class BattleTask(TaskClass):
 
     @staticmethod
     def log_info(batch: TensorDictBase) -> dict[str, float]:
-        """Return the number of ended battles, and the learner's win rate in them (blue's if both teams learn)."""
+        """Return the number of ended battles and their win rate (the learner's, or blue's if both teams learn)."""
         ended = batch["next", "done"][..., 0]
         outcome = batch["next", "outcome"]
         is_win = outcome["won"] if "won" in outcome.keys() else outcome["winner"] == int(Winner.BLUE)
@@ -118,7 +122,7 @@ class BattleTask(TaskClass):
 
 
 class EchelonTask(Task):
-    """Tasks of Echelon; `get_task(config)` takes the keyword arguments of the view, see `BattleTask`."""
+    """Tasks of Echelon; `get_task(config)` takes the keyword arguments of `echelon.versus` or `echelon.teams`."""
 
     VERSUS = None
     TEAMS = None
@@ -128,6 +132,6 @@ class EchelonTask(Task):
         return BattleTask
 
     def get_from_yaml(self, path: str | None = None) -> TaskClass:
-        """Return the task with the view's defaults, because YAML cannot represent an `EnvConfig`."""
+        """Return the task with default arguments; a YAML file cannot represent an `EnvConfig`."""
         require(path is None, "path", "None (pass settings to get_task)", path)
         return self.get_task({})

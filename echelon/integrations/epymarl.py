@@ -29,12 +29,13 @@ from echelon.views.build import Opponent, mechs
 class SmacBattle:
     """One battle of a team of n mechs with SMAC's interface, for QMIX and similar algorithms.
 
-    Each mech has the 64 actions of `echelon.env.discrete`; the team's reward is the mean of its mechs' rewards.
+    Each mech has the 64 discrete actions of `echelon.env.discrete`; the team's reward is the mean of its mechs'
+    rewards.
 
     Args:
         config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, for example from YAML.
         opponent, side, seed: see `echelon.versus`.
-        settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
+        settings: further arguments (`backend`, `maps`, `extra_rewards`) of `echelon.mechs`.
     """
 
     def __init__(
@@ -55,24 +56,24 @@ class SmacBattle:
 
     @property
     def _now(self) -> TensorDictBase:
-        """Last TensorDict of all mechs, `[n]`."""
+        """The last TensorDict of all mechs, with batch size `[n]`."""
         if self._td is None:
             self.reset()
         assert self._td is not None
         return self._td
 
     def reset(self, seed: int | None = None) -> tuple[list[np.ndarray], np.ndarray]:
-        """Start a battle, the one of `seed` or the next; return the observations of all mechs, and the state."""
+        """Start the battle of `seed`, or the next battle; return the mechs' observations and the global state."""
         if seed is not None:
             self.view.set_seed(seed)
         self._td = self.view.reset()[0]
         return self.get_obs(), self.get_state()
 
     def step(self, actions: Any) -> tuple[float, bool, dict[str, Any]]:
-        """Play a decision with `actions [n]`; return the team's reward, whether the battle is over, and infos.
+        """Play one decision with `actions [n]`; return the team's reward, whether the battle is over, and infos.
 
-        Infos are `battle_won` at the end and, after a time limit, `episode_limit` True, so that the value is
-        bootstrapped.
+        Infos contain `battle_won` at the end and, after a time limit, `episode_limit` = True, so that the trainer
+        bootstraps the value.
         """
         index = torch.as_tensor(np.asarray(actions, np.int64)).view(1, self.n_agents)
         self._td = self.view.step(TensorDict({"action": index}, self.view.batch_size))["next"][0]
@@ -81,7 +82,7 @@ class SmacBattle:
         return float(self._td["reward"].mean()), done, info | ({"episode_limit": True} if truncated else {})
 
     def get_obs(self) -> list[np.ndarray]:
-        """Return the observation `[F]` float32 of each mech."""
+        """Return the observation of each mech, a vector `[F]` float32."""
         return list(self._now["observation"].numpy())
 
     def get_obs_agent(self, agent_id: int) -> np.ndarray:
@@ -91,14 +92,14 @@ class SmacBattle:
         return int(self.view.observation_spec["observation"].shape[-1])
 
     def get_state(self) -> np.ndarray:
-        """Return the global state `[S]` float32: the ego streams of all mechs."""
+        """Return the global state `[S]` float32: the ego streams (own condition) of all mechs."""
         return self._now["state"][0].numpy()
 
     def get_state_size(self) -> int:
         return int(self.view.observation_spec["state"].shape[-1])
 
     def get_avail_actions(self) -> list[np.ndarray]:
-        """Return the action mask `[64]` int64 of each mech: 1 for an available action."""
+        """Return the action mask of each mech, `[64]` int64: 1 for an available action, else 0."""
         return list(self._now["action_mask"].long().numpy())
 
     def get_avail_agent_actions(self, agent_id: int) -> np.ndarray:
@@ -108,7 +109,7 @@ class SmacBattle:
         return self.n_actions
 
     def get_env_info(self) -> dict[str, int]:
-        """Return sizes under SMAC's names."""
+        """Return sizes and the episode limit under SMAC's names."""
         return {
             "state_shape": self.get_state_size(),
             "obs_shape": self.get_obs_size(),
@@ -121,23 +122,24 @@ class SmacBattle:
         return {}
 
     def render(self) -> np.ndarray:
-        """Render the battle from above, `[H, W, 3]` uint8."""
+        """Render the battle from above as `[H, W, 3]` uint8."""
         return self.view.render()
 
     def close(self) -> None:
         self._td = None
 
     def get_print_info(self) -> None:
-        """Return None, for PyMARLzoo+: there is nothing to print."""
+        """Return None, because there is nothing to print; PyMARLzoo+ calls this method."""
 
     def save_replay(self) -> None:
         """Do nothing; SMAC's programs call this to save replays."""
 
 
 class TeamOfAgents(gymnasium.Env):
-    """`SmacBattle` as a registered id for EPyMARL's `gymma`: `Tuple` spaces, a list of rewards, one flag each.
+    """`SmacBattle` as a Gymnasium environment with a registered id, for EPyMARL's `gymma`.
 
-    `unwrapped` has `n_agents` and `get_avail_actions`; infos contain only numbers.
+    This environment has `Tuple` spaces, a list of rewards, and one terminated and one truncated flag. `unwrapped` has
+    `n_agents` and `get_avail_actions`; infos contain only numbers and flags.
     """
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
@@ -162,7 +164,7 @@ class TeamOfAgents(gymnasium.Env):
         return tuple(self.battle.get_obs()), rewards, done and not is_truncated, is_truncated, info
 
     def get_avail_actions(self) -> list[np.ndarray]:
-        """Return the action masks of `SmacBattle`."""
+        """Return the action masks from `SmacBattle.get_avail_actions`."""
         return self.battle.get_avail_actions()
 
     def render(self) -> np.ndarray | None:

@@ -49,7 +49,7 @@ def make_vec(
     autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     **settings: Any,
 ) -> MechVectorEnv:
-    """Create a vector of environments, one for every commanded mech of B battles, for single-agent code.
+    """Create a vector of environments for single-agent code: one environment per commanded mech of B battles.
 
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
@@ -58,9 +58,9 @@ def make_vec(
         device: device of the simulation; by default a GPU if there is one.
         seed: seed of the first battles, if `reset` receives none.
         side, observation, action: see `echelon.mechs`; `structured` observations are a `Dict` space.
-        render_mode: `rgb_array`, or None.
+        render_mode: either `rgb_array` or None.
         autoreset_mode: when ended battles restart, one of gymnasium's `AutoresetMode`; see `MechVectorEnv`.
-        settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
+        settings: further arguments (`backend`, `maps`, `extra_rewards`) of `echelon.mechs`.
 
     Returns:
         The vector environment.
@@ -83,14 +83,16 @@ def make_team_vec(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **settings: Any,
 ) -> TeamVectorEnv:
-    """Create the environment of `gymnasium.make_vec("Echelon-v0", num_envs)`: B battles of `TeamEnv` in one batch.
+    """Create the vector environment for `gymnasium.make_vec("Echelon-v0", num_envs)`.
+
+    The B battles are those of `TeamEnv`, in one batch.
 
     Args:
         config, opponent, side, action, seed: see `TeamEnv`.
         num_envs: number of battles and environments B.
         device, render_mode: see `make_vec`.
         autoreset_mode: see `MechVectorEnv`; by default that of gymnasium's own vector environments.
-        settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
+        settings: further arguments (`backend`, `maps`, `extra_rewards`) of `echelon.mechs`.
 
     Returns:
         The vector environment.
@@ -103,11 +105,13 @@ def make_team_vec(
 
 
 def team_spaces(observation: TensorSpec, action: TensorSpec) -> tuple[spaces.Space, spaces.Space]:
-    """Return observation and action space of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete`.
+    """Return the observation and the action space of a team of A mechs.
+
+    The observation is a `Box [A * F]`, the action a `Box [A * D]` or a `MultiDiscrete`.
 
     Args:
         observation: spec of the mechs' observations, `[A, F]`.
-        action: spec of their actions, `[A, D]`, `[A]` or, with factors, `[A, F]`.
+        action: spec of the mechs' actions, `[A, D]`, `[A]` or, for actions in factors, `[A, F]`.
     """
     space: Any = space_of(observation)
     flat = spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
@@ -119,10 +123,10 @@ def team_spaces(observation: TensorSpec, action: TensorSpec) -> tuple[spaces.Spa
 
 
 class TeamVectorEnv(MechVectorEnv):
-    """Battles of a team of A mechs each, as in `TeamEnv`: environment b is battle b.
+    """A vector of `TeamEnv` battles: environment b is battle b, in which an agent commands a team of A mechs.
 
-    It differs from `MechVectorEnv` in that an environment observes and acts for all mechs of the team, and its reward
-    is the mean of theirs; infos of mechs have an axis A.
+    Unlike in `MechVectorEnv`, an environment observes and acts for all mechs of the team, its reward is the mean over
+    the team's mechs, and infos about mechs have an axis A.
     """
 
     def _environments(self) -> int:
@@ -151,22 +155,22 @@ class TeamVectorEnv(MechVectorEnv):
 class TeamEnv(Rendered, gymnasium.Env):
     """One battle for a single agent that commands a team of A mechs against an opponent.
 
-    The observation contains those of its mechs, one after another, `Box [A * F]`. The action is that of all mechs,
-    `Box [A * D]` in [-1, 1], `MultiDiscrete [A]` of 64 actions each or `MultiDiscrete [A * F]` of F factors, and the
-    reward is the mean of theirs. With one mech per team (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel.
-    Infos are `alive [A]`, `bad_actions [A]` (how many non-finite numbers were in a mech's actions in this battle, each
-    replaced by 0), `action_mask [A, S]` int8 of index actions and, for the end of a battle, `winner` (-1 before it)
-    and `won`.
+    The observation is the concatenation of the mechs' observations, a `Box [A * F]`. The action contains the actions of
+    all mechs: a `Box [A * D]` in [-1, 1], a `MultiDiscrete [A]` of 64 actions each, or a `MultiDiscrete [A * F]` of F
+    factors per mech; the reward is the mean of the mechs' rewards. With one mech per team (`EnvConfig(blue=("medium",),
+    red=("medium",))`) a battle is a duel. Infos are `alive [A]`, `bad_actions [A]` (the number of non-finite values in
+    each mech's actions during this battle; each was replaced by 0), `action_mask [A, S]` int8 if actions are discrete,
+    `winner` (-1 while the battle runs) and `won`.
 
     Args:
-        config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, which fit into an `EnvSpec`.
+        config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, which an `EnvSpec` can store.
         opponent, side: see `echelon.versus`.
-        action: `continuous`, `discrete` or `multi_discrete`.
+        action: one of `continuous`, `discrete` and `multi_discrete`.
         seed: seed of the first battle, if `reset` receives none.
         device: device of the simulation; one battle is fastest on a CPU.
-        render_mode: `rgb_array`, `human` (a window) or None.
-        settings: further arguments of `echelon.versus`: `backend`, `maps`, `extra_rewards`; with `mine`, of
-            `echelon.partners`, whose `partner` then commands the other mechs of the team.
+        render_mode: one of `rgb_array`, `human` (a window) and None.
+        settings: further arguments (`backend`, `maps`, `extra_rewards`) of `echelon.versus`; if `mine` is given, those
+            of `echelon.partners`, whose `partner` commands the other mechs of the team.
     """
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": render_fps(EnvConfig())}  # noqa: RUF012
@@ -203,7 +207,7 @@ class TeamEnv(Rendered, gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start a battle, the one of `seed` or the next; there are no `options`."""
+        """Start the battle of `seed`, or the next battle; `options` must be empty."""
         require_no_options(options)
         seed = None if seed is None else one_seed(seed)
         super().reset(seed=seed)

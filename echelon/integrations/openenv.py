@@ -1,4 +1,4 @@
-"""An OpenEnv server of commanded battles: actions are replies of a language model, observations are reports in words.
+"""An OpenEnv server of commanded battles: an action is a language model's reply, an observation a report in words.
 
 >>> app = server_app(EnvConfig.small())          # then: uvicorn module:app
 >>> client = GenericEnvClient("http://localhost:8000")
@@ -25,13 +25,13 @@ except ModuleNotFoundError as error:
 
 
 class CommandAction(Action):
-    """Action: a reply of the model."""
+    """An action: the reply of a language model."""
 
     text: str = Field(description='Reply of the model, such as {"orders": [{"pack": 0, "kind": "hold"}]}')
 
 
 class CommandObservation(Observation):
-    """Observation: a report. `reward` is the reward of the last reply."""
+    """Observation: a report. `reward` is the reward for the last reply."""
 
     report: str = Field(default="", description="Report in words; empty after the end")
     instructions: str = Field(default="", description="System prompt; after a reset")
@@ -46,12 +46,16 @@ class CommandState(State):
 
 
 class CommandEnvironment(Environment[CommandAction, CommandObservation, CommandState]):
-    """A battle commanded by replies. The final reward is 1 for a win, 0.5 for a draw, 0 for a loss.
+    """A battle in which a language model's replies command blue's packs.
+
+    The last step's reward includes 1 for a win, 0.5 for a draw and 0 for a loss.
 
     Args:
         config: config of the battles.
-        mechs, opponent: policies of the commanded mechs and of the other team, commanders that ship with Echelon.
-        branches: if above 0, each reply also gets the reward `OrderedBattle.advantage` with this number of branches.
+        mechs, opponent: names of the policies of the commanded mechs and of the other team; both must ship with
+            Echelon.
+        branches: if above 0, each reply also gets the reward `OrderedBattle.advantage`, estimated with this number of
+            branches.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -65,14 +69,14 @@ class CommandEnvironment(Environment[CommandAction, CommandObservation, CommandS
         self._state = CommandState()
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> CommandObservation:
-        """Start a battle with a seed; the default is the last seed plus 1."""
+        """Start the battle of a seed; the default is the last seed plus 1."""
         seed = self._state.seed + 1 if seed is None else seed
         self._battle = OrderedBattle(self.config, "blue", self.mechs, self.opponent, seed)
         self._state = CommandState(episode_id=episode_id, seed=seed)
         return CommandObservation(report=self._battle.words(), instructions=system_text(self._battle.seat, None))
 
     def step(self, action: CommandAction, timeout_s: float | None = None, **kwargs: Any) -> CommandObservation:
-        """Apply the orders of a reply, and play until the next report."""
+        """Apply the orders in a reply, and play until the next report."""
         if self._battle is None:
             self.reset()
         battle = self._battle
@@ -93,7 +97,7 @@ class CommandEnvironment(Environment[CommandAction, CommandObservation, CommandS
 
 
 def server_app(config: EnvConfig = EnvConfig.small(), sessions: int = 16, **settings: Any) -> Any:
-    """Return the FastAPI application. Each session has its own battle.
+    """Return the FastAPI application that serves the environment. Each session has a battle of its own.
 
     Args:
         config: config of the battles.

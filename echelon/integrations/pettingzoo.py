@@ -56,21 +56,23 @@ def parallel_env(
 
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
-        death: handling of dead mechs. `stays`: it remains an agent until the battle ends, with the observation of dead
-            mechs and its team's rewards; its actions have no effect. `terminates`: it is `terminated` at the decision
-            in which it dies and is no longer an agent, so it does not receive the end of the battle.
-        opponent: None for all mechs as agents, `blue_0`, `red_0` and so on; or the commander of the other team, as in
-            `echelon.versus`, for agents `agent_0` and so on.
+        death: what happens to dead mechs. With `stays`, a dead mech remains an agent until the battle ends, with the
+            observation of dead mechs and its team's rewards; its actions have no effect. With `terminates`, a dead
+            mech is `terminated` at the decision in which it dies and is no longer an agent, so it does not receive the
+            end of the battle.
+        opponent: if None, all mechs are agents, named `blue_0`, `red_0` and so on; else the commander of the other
+            team, as in `echelon.versus`, and the agents are named `agent_0` and so on.
         side: team of the agents, if there is an opponent.
-        observation: `flat`, a `Box [F]`, or `structured`, a `Dict` of streams.
-        action: `continuous`, a `Box [D]` in [-1, 1]; `discrete`, a `Discrete(64)`; or `multi_discrete`, a
+        observation: either `flat`, a `Box [F]`, or `structured`, a `Dict` of observation streams.
+        action: one of `continuous`, a `Box [D]` in [-1, 1], `discrete`, a `Discrete(64)`, and `multi_discrete`, a
             `MultiDiscrete [F]`.
-        masks: place of the `action_mask [S]` int8 of index actions, with S = 64 or the options of all factors: in an
-            `observation`, a `Dict` of `observation` and `action_mask`, or in the `infos`, as AgileRL expects it.
+        masks: where the `action_mask [S]` int8 of discrete actions is (S is 64, or the number of options of all
+            factors). With `observation`, an observation is a `Dict` of `observation` and `action_mask`; with `infos`,
+            the mask is in the infos, as AgileRL expects.
         seed: seed of the first battle, if `reset` receives none; by default a different one each time.
         device: device of the simulation; one battle is fastest on a CPU.
-        render_mode: `rgb_array`, `human` (a window) or None.
-        settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
+        render_mode: one of `rgb_array`, `human` (a window) and None.
+        settings: further arguments (`backend`, `maps`, `extra_rewards`) of `echelon.mechs`.
 
     Returns:
         The environment.
@@ -83,7 +85,7 @@ def parallel_env(
 
 
 def env(*args: Any, **settings: Any) -> AECEnv:
-    """Create the same battle for code in which agents act in turn; arguments as in `parallel_env`."""
+    """Create the same battle as an AEC environment, in which agents act in turn; arguments as in `parallel_env`."""
     check_further(parallel_env, settings, FURTHER_OF_MECHS, "env")
     return parallel_to_aec(parallel_env(*args, **settings))
 
@@ -91,10 +93,10 @@ def env(*args: Any, **settings: Any) -> AECEnv:
 class ParallelBattle(Rendered, ParallelEnv):
     """One battle of a `MechView`; use `parallel_env` to create one.
 
-    Infos of an agent are `alive`, `bad_actions` (how many non-finite numbers were in its actions in this battle, each
-    replaced by 0) and, for the end of a battle, `winner` (an `echelon.env.outcome.Winner`, -1 before) and `won`,
-    whether that is the agent's team. A reset after the end of a battle has neither, because vectorizers such as
-    SuperSuit merge its infos into those of the last step.
+    Infos of an agent are `alive`, `bad_actions` (the number of non-finite values in its actions during this battle;
+    each was replaced by 0), `winner` (an `echelon.env.outcome.Winner`, -1 while the battle runs) and `won`, whether the
+    winner is the agent's team. The infos of a reset after the end of a battle contain no `winner` and no `won`, because
+    vectorizers such as SuperSuit merge infos of a reset into those of the last step.
     """
 
     def __init__(
@@ -135,7 +137,10 @@ class ParallelBattle(Rendered, ParallelEnv):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict, dict]:
-        """Start a battle, the one of `seed` or the next. `options` are ignored; PettingZoo's tests pass some."""
+        """Start the battle of `seed`, or the next battle.
+
+        `options` are ignored, because PettingZoo's tests pass some.
+        """
         td, self.agents = self.view.reset(seed=seed), list(self.possible_agents)
         self._state = arrays_of(td["state"][0, 0])
         observations, infos = self._results(td, int(Winner.RUNNING))
@@ -160,7 +165,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         return observations, rewards, terminated, dict.fromkeys(agents, is_truncated), infos
 
     def _action(self, actions: Mapping[str, Any]) -> Tensor:
-        """Return the agents' actions `[1, n, D]`, `[1, n]` or `[1, n, F]`, with zeros for agents that are gone."""
+        """Return the agents' actions `[1, n, D]`, `[1, n]` or `[1, n, F]`, with zeros for agents that have left."""
         require(len(self.agents) > 0, "step", "after reset, in a running battle", "the battle is over")
         is_complete = set(self.agents) <= actions.keys() <= self._rows.keys()
         require(is_complete, "actions", f"one for each of {', '.join(self.agents)}", sorted(map(str, actions)))

@@ -1,6 +1,6 @@
 """One battle as a `MultiAgentEnv` of RLlib: an agent per mech, for one team or both.
 
->>> config = PPOConfig().environment(BattleEnv, env_config={"config": EnvConfig.small(), "opponent": "heuristic:easy"})
+>>> config = PPOConfig().environment(BattleEnv, env_config=dict(config=EnvConfig.small(), opponent="heuristic:easy"))
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ OBSERVATIONS = "observations"
 
 
 class BattleEnv(MultiAgentEnv):
-    """One battle whose mechs are the agents. A time limit truncates it; it does not terminate it.
+    """One battle whose mechs are the agents. A time limit truncates the battle; it does not terminate it.
 
     RLlib bootstraps the values of agents whose battle is truncated. Only `__all__` marks the end of a battle: if each
-    mech had a flag too, RLlib would count every battle as terminated. With `death="terminates"` a dead mech is
-    `terminated` and leaves the battle; with `stays`, the default, it receives its team's rewards until the battle ends.
+    mech had its own flag, RLlib would count every battle as terminated. With `death="terminates"`, a dead mech is
+    `terminated` and leaves the battle; with the default `stays`, a dead mech receives its team's rewards until the
+    battle ends.
 
-    With `action="discrete"` an observation is a `Dict` of `observations` and `action_mask [64]`, for
-    `ActionMaskingTorchRLModule` of RLlib's examples; with `multi_discrete` the mask has the options of all factors.
-    Infos are those of `parallel_env`: `alive`, `winner`, `won`.
+    With `action="discrete"`, an observation is a `Dict` of `observations` and `action_mask [64]`, for
+    `ActionMaskingTorchRLModule` in RLlib's examples; with `multi_discrete`, the mask contains the options of all
+    factors. Infos are those of `parallel_env`, such as `alive`, `winner` and `won`.
 
     Args:
-        config: RLlib's `env_config`: the arguments of `echelon.integrations.pettingzoo.parallel_env` by name. Without
-            `opponent` the agents are both teams, `blue_0`, `red_0` and so on, for `self_play` or a custom mapping.
+        config: RLlib's `env_config`: a mapping with the arguments of `echelon.integrations.pettingzoo.parallel_env`.
+            Without `opponent`, the mechs of both teams are agents (`blue_0`, `red_0` and so on), for `self_play` or a
+            custom mapping.
 
     Raises:
-        ConfigError: if an argument is out of range, or unknown to `parallel_env`.
+        ConfigError: if an argument is out of range, or is not an argument of `parallel_env`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -60,7 +62,7 @@ class BattleEnv(MultiAgentEnv):
         return self._renamed(space, spaces.Dict)
 
     def _renamed(self, value: Any, as_dict: Callable[[dict], Any] = dict) -> Any:
-        """Rename an observation or its space to RLlib's keys."""
+        """Rename the keys of an observation, or of its space, to those of RLlib."""
         if not self.battle.observes_masks:
             return value
         return as_dict({OBSERVATIONS: value["observation"], "action_mask": value["action_mask"]})
@@ -68,7 +70,7 @@ class BattleEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start a battle, the one of `seed` or the next; RLlib's `options` are ignored."""
+        """Start the battle of `seed`, or the next battle; RLlib's `options` are ignored."""
         observations, infos = self.battle.reset(seed)
         self.agents = list(self.battle.agents)
         return {name: self._renamed(own) for name, own in observations.items()}, infos
@@ -96,10 +98,10 @@ class BattleEnv(MultiAgentEnv):
 
 
 def self_play(learner: str = "learner", opponent: str = "opponent") -> Callable[..., str]:
-    """Return a `policy_mapping_fn` for battles between two policies: each commands blue in half of the episodes.
+    """Return a `policy_mapping_fn` for battles between two policies; each policy commands blue in half of the episodes.
 
     Args:
-        learner, opponent: names of the policies, for example of a learner and of one not in `policies_to_train`.
+        learner, opponent: names of the two policies; the opponent may be a policy that is not in `policies_to_train`.
     """
     require(learner != opponent, "opponent", "another policy than the learner", opponent)
 

@@ -22,7 +22,7 @@ from echelon.runtime.errors import require
 
 
 def vec_env(*args: Any, **settings: Any) -> MechVecEnv:
-    """Create a `VecEnv` of every commanded mech of some battles; arguments as in `gymnasium.make_vec`."""
+    """Create a `VecEnv` with one environment per commanded mech; arguments as in `gymnasium.make_vec`."""
     check_further(make_vec, settings, FURTHER_OF_MECHS, "vec_env")
     return MechVecEnv(make_vec(*args, **settings))
 
@@ -30,9 +30,9 @@ def vec_env(*args: Any, **settings: Any) -> MechVecEnv:
 class MechVecEnv(VecEnv):
     """A `MechVectorEnv` as a Stable-Baselines3 `VecEnv`; use `vec_env` to create one.
 
-    Infos of an environment are `alive` and `bad_actions`, as in `MechVectorEnv`. At the end of a battle they also have
-    `terminal_observation`, `TimeLimit.truncated` and the `outcome` of `EchelonEnv` by name, such as `won`. With
-    index actions `env_method("action_masks")` returns the masks for `sb3_contrib.MaskablePPO`.
+    Infos of an environment are `alive` and `bad_actions`, as in `MechVectorEnv`. At the end of a battle, infos also
+    contain `terminal_observation`, `TimeLimit.truncated` and the values of the `outcome` of `EchelonEnv`, such as
+    `won`. With discrete actions, `env_method("action_masks")` returns the masks for `sb3_contrib.MaskablePPO`.
     """
 
     def __init__(self, envs: MechVectorEnv) -> None:
@@ -42,7 +42,7 @@ class MechVecEnv(VecEnv):
         self._masks: np.ndarray | None = None
 
     def reset(self) -> Any:
-        """Start all battles, with the first seed passed to `seed`, or the next battles."""
+        """Start all battles: the battles of the seed that was passed to `seed`, or the next battles."""
         for options in self._options:
             require_no_options(options)
         observations, infos = self.envs.reset(seed=self._seeds[0])
@@ -75,18 +75,18 @@ class MechVecEnv(VecEnv):
         return self._masks.astype(bool)
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of the vector environment for each of the chosen environments."""
+        """Return the value of an attribute of the vector environment, once per chosen environment."""
         rows = list(self._get_indices(indices))
         if attr_name == "action_masks":
             return [self.action_masks] * len(rows) if self.envs.view.is_discrete else self._absent(attr_name)
         return [getattr(self.envs, attr_name)] * len(rows)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the vector environment, which all environments share."""
+        """Set an attribute of the vector environment; the value is the same for all environments."""
         setattr(self.envs, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Return `action_masks` of the chosen environments, which have no other method."""
+        """Return the action masks of the chosen environments; `action_masks` is the only method that they have."""
         if method_name != "action_masks":
             self._absent(method_name)
         require(not args and not kwargs, method_name, "called without arguments", (*args, *kwargs))
@@ -101,7 +101,7 @@ class MechVecEnv(VecEnv):
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """Render the battle of each environment from above; None without a `render_mode`."""
+        """Render the battle of each environment from above; None for each one without a `render_mode`."""
         return self.envs.render() or [None] * self.num_envs
 
     def close(self) -> None:

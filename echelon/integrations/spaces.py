@@ -16,19 +16,22 @@ from echelon.views.view import View
 
 
 class MaskedMultiDiscrete(spaces.MultiDiscrete):
-    """A `MultiDiscrete [F]` that also samples with an `action_mask [S]`: the options of all factors in order."""
+    """A `MultiDiscrete [F]` that can sample with an `action_mask [S]`, the concatenated options of all factors."""
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
-        """Return a random action among the options in `mask`: one array, or one array per factor."""
+        """Return a random action among the options that `mask` allows.
+
+        The mask is one array, or one array per factor.
+        """
         if isinstance(mask, np.ndarray):
             mask = tuple(np.split(mask, np.cumsum(self.nvec)[:-1]))
         return super().sample(mask, probability)
 
 
 def space_of(spec: TensorSpec) -> spaces.Space:
-    """Convert a spec without batch to a space: a `Box`, a `Discrete`, a `MultiDiscrete`, or a `Dict` of spaces.
+    """Convert a spec without batch dimensions to a `Box`, `Discrete`, `MultiDiscrete`, or a `Dict` of spaces.
 
-    Flags become a `Box` of 0 and 1, int8, like PettingZoo's action masks.
+    Boolean values become a `Box` of 0 and 1, int8, like PettingZoo's action masks.
     """
     if isinstance(spec, Composite):
         return spaces.Dict({name: space_of(spec[name]) for name in spec.keys()})
@@ -45,14 +48,17 @@ def space_of(spec: TensorSpec) -> spaces.Space:
 
 
 def arrays_of(values: Tensor | TensorDictBase | Mapping[str, Any]) -> Any:
-    """Convert tensors to NumPy arrays on the host (flags to int8), in the structure of `space_of`."""
+    """Convert tensors to NumPy arrays on the host, with the structure of `space_of`; bool becomes int8."""
     if not isinstance(values, Tensor):
         return {name: arrays_of(value) for name, value in values.items()}
     return (values.to(torch.int8) if values.dtype == torch.bool else values).cpu().numpy()
 
 
 def bad_actions(view: View) -> np.ndarray:
-    """Return `[B, n]` int64: how many non-finite numbers were in a mech's actions in its battle, each replaced by 0."""
+    """Return how many non-finite values were in each mech's actions during its battle, `[B, n]` int64.
+
+    Each of these values was replaced by 0.
+    """
     counts = view.env.state.tally.bad_actions
     own = view.commanded.gather(*(counts[:, span] for span in view.env.teams.values()))
     return own.cpu().numpy().astype(np.int64)

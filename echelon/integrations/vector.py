@@ -1,4 +1,4 @@
-"""Battles as a vector of gymnasium environments, with all three autoreset modes of gymnasium."""
+"""Battles as a vector of gymnasium environments, with all three of gymnasium's autoreset modes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ SAME_STEP, NEXT_STEP, DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STE
 class MechVectorEnv(VectorEnv):
     """The mechs of a `MechView` as a vector of environments; use `make_vec` to create one.
 
-    Environment `b * n + i` is mech i of battle b. All mechs of a battle end with it, including dead ones. Infos of
-    every step are `alive`, `bad_actions` (how many non-finite numbers were in a mech's actions in this battle, each
-    replaced by 0) and, with index actions, `action_mask [num_envs, S]` int8. The `autoreset_mode` determines how an
-    ended battle restarts:
+    Environment `b * n + i` is mech i of battle b. All environments of a battle end at the same step, also those of dead
+    mechs. Infos of every step are `alive`, `bad_actions` (the number of non-finite values in a mech's actions during
+    this battle; each was replaced by 0) and, if actions are discrete, `action_mask [num_envs, S]` int8. The
+    `autoreset_mode` determines how an ended battle restarts:
 
     - `SAME_STEP`: in the step that ends it. The observation is then that of the next battle, and `infos` has
       gymnasium's `final_obs` (an array of objects) and `final_info`, with the `outcome` of `EchelonEnv` by name.
@@ -71,16 +71,16 @@ class MechVectorEnv(VectorEnv):
         return self.view.batch_size.numel()
 
     def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
-        """Return observation and action space of one environment."""
+        """Return the observation space and the action space of one environment."""
         view = self.view
         return space_of(view.observation_spec[0, 0]["observation"]), space_of(view.full_action_spec[0, 0]["action"])
 
     def _of_mechs(self, values: Tensor | TensorDictBase) -> Any:
-        """Convert values of mechs, `[B, n, ...]`, to values of environments."""
+        """Convert values per mech, `[B, n, ...]`, to values per environment, `[num_envs, ...]`."""
         return values.flatten(0, 1)
 
     def _of_battles(self, values: Tensor) -> Tensor:
-        """Convert values that are equal for all mechs of a battle, `[B, n, ...]`, to values of environments."""
+        """Convert values that are equal for all mechs of a battle, `[B, n, ...]`, to values per environment."""
         return values.flatten(0, 1)
 
     def _observed(self, td: TensorDictBase) -> Any:
@@ -93,7 +93,10 @@ class MechVectorEnv(VectorEnv):
     # Gymnasium's interface
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start all battles, those of `seed` or the next ones, or with `DISABLED` those in `options["reset_mask"]`."""
+        """Start all battles: those of `seed`, or the next ones.
+
+        With `DISABLED`, only battles in `options["reset_mask"]` restart.
+        """
         is_one = seed is None or np.ndim(seed) == 0
         require(is_one, "seed", "one number, from which all battles' seeds are derived", seed)
         seed = None if seed is None else one_seed(seed)
@@ -140,7 +143,10 @@ class MechVectorEnv(VectorEnv):
         return arrays_of(self._observed(self._td)), rewards, terminated, truncated, infos
 
     def _restarted(self) -> TensorDictBase:
-        """Return the TensorDict for the next step; battles that ended in the last step restart and wait in it."""
+        """Return the TensorDict for the next step.
+
+        Battles that ended in the last step are reset, and do not play the next one.
+        """
         assert self._td is not None
         if not self._over.any():
             return self._td
@@ -150,7 +156,7 @@ class MechVectorEnv(VectorEnv):
         return self._begin_anew(self._over).set(STEP, ~waits)
 
     def _begin_anew(self, mask: np.ndarray) -> TensorDictBase:
-        """Restart the battles of a mask `[num_envs]`; return the new TensorDict of all battles."""
+        """Restart the battles that a mask `[num_envs]` selects; return the new TensorDict of all battles."""
         assert self._td is not None
         td: TensorDictBase = self.view.reset(self._td.copy().set(RESET, self._rows_of(mask)))
         td.pop(RESET, None)
@@ -158,16 +164,16 @@ class MechVectorEnv(VectorEnv):
         return td
 
     def _rows_of(self, mask: np.ndarray) -> Tensor:
-        """Convert a mask `[num_envs]` to `[B, n, 1]` bool."""
+        """Convert a mask `[num_envs]` to one per mech, `[B, n, 1]` bool."""
         by_battle = torch.from_numpy(mask.copy()).to(self.view.device).view(self.view.num_envs, -1, 1)
         return by_battle.expand(*self.view.batch_size, 1)
 
     def _by_mech(self, flags: np.ndarray) -> np.ndarray:
-        """Return flags `[num_envs]` in a shape that broadcasts to values of `_of_mechs`."""
+        """Return flags `[num_envs]` in a shape that broadcasts with the result of `_of_mechs`."""
         return flags
 
     def _final(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
-        """Return the last observations of ended battles, which their restart replaces."""
+        """Return the last observations of ended battles, before their restart replaces them."""
         final_obs = np.full(self.num_envs, None, dtype=object)
         rows = np.flatnonzero(ended)
         arrays = arrays_of(self._observed(played)[torch.from_numpy(rows).to(self.view.device)])
@@ -177,7 +183,10 @@ class MechVectorEnv(VectorEnv):
         return {"final_obs": final_obs, "_final_obs": ended.copy()}
 
     def _outcome(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
-        """Return the outcome of ended battles by name, `[num_envs, ...]`, with masks under `_name`."""
+        """Return the outcome of ended battles by name, `[num_envs, ...]`.
+
+        The key `_name` is the mask of the environments in which `name` has a value.
+        """
         alive = self._of_mechs(played["mask"]).cpu().numpy()
         info: dict[str, Any] = {"alive": np.where(self._by_mech(ended), alive, False), "_alive": ended.copy()}
         for name, value in played["outcome"].items():
@@ -202,7 +211,7 @@ class MechVectorEnv(VectorEnv):
         return self._of_battles(values).flatten().cpu().numpy()
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """The battle of each environment from above; None without a `render_mode`."""
+        """Render the battle of each environment from above; return None without a `render_mode`."""
         if self.render_mode is None:
             return None
         frames = [self.view.render(battle=battle) for battle in range(self.view.num_envs)]

@@ -1,4 +1,4 @@
-"""Commanded battles as an environment of `verifiers.v1`: the battle is the user, and the model is the commander.
+"""Commanded battles as an environment of `verifiers.v1`: the battle takes the user's turns, the model commands.
 
 The package finds a taskset by the name of a module, so export this module from your own module::
 
@@ -53,12 +53,12 @@ class CommanderTask(vf.Task[CommanderData, vf.State, vf.TaskConfig]):
 
 
 class CommanderTaskset(vf.Taskset[CommanderTask, CommanderConfig]):
-    """An infinite set of battles, one seed per battle."""
+    """An infinite set of tasks: battles with consecutive seeds."""
 
     INFINITE = True
 
     def load(self) -> Iterator[CommanderTask]:
-        """Yield the battles, each with its first report as the prompt."""
+        """Yield the tasks; the prompt of each task is the first report of its battle."""
         for seed in itertools.count(self.config.first_seed):
             info = {name: getattr(self.config, name) for name in ("env", "mechs", "opponent")} | {"seed": seed}
             battle = battle_of(info)
@@ -77,7 +77,10 @@ class CommanderEnvConfig(vf.EnvConfig):
 
 
 class CommanderEnv(vf.Env[CommanderEnvConfig]):
-    """The environment. Rewards: `outcome` (win 1, draw 0.5, loss 0) and `whatif`."""
+    """The environment.
+
+    Rewards: those named `outcome` (win 1, draw 0.5, loss 0) and, if `branches` is above 0, `whatif`.
+    """
 
     async def run(self, task: Any, agents: Any) -> None:
         """Play one battle, with one turn of the model per report."""
@@ -104,5 +107,5 @@ class CommanderEnv(vf.Env[CommanderEnvConfig]):
 
 
 def battle_of(info: dict[str, Any]) -> OrderedBattle:
-    """Create the battle of a task."""
+    """Create the battle that a task describes."""
     return OrderedBattle(ENV_PRESETS[info["env"]](), "blue", info["mechs"], info["opponent"], info["seed"])

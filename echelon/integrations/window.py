@@ -13,7 +13,7 @@ RENDER_MODES = ("human", "rgb_array")
 
 
 def render_fps(config: EnvConfig) -> int:
-    """Return the frames per second of a battle that is drawn once per decision."""
+    """Return the frame rate at which a battle with one frame per decision plays in real time."""
     return round(1 / (config.rules.dt_s * config.rules.decision_repeat))
 
 
@@ -33,7 +33,7 @@ class Window:
         self.image.axes.set_axis_off()
 
     def show(self, frame: np.ndarray) -> None:
-        """Replace the picture by `frame [H, W, 3]` uint8."""
+        """Show `frame [H, W, 3]` uint8 in the window, in place of the last picture."""
         height, width = frame.shape[:2]
         self.image.set_data(frame)
         self.image.set_extent((0, width, height, 0))
@@ -47,7 +47,7 @@ class Window:
 
 
 def can_show() -> bool:
-    """Return whether matplotlib can open a window here; if not, log it once per process."""
+    """Return whether matplotlib can open a window on this machine; if not, log this once per process."""
     import matplotlib
 
     backend = matplotlib.get_backend().lower()
@@ -61,16 +61,17 @@ def can_show() -> bool:
 
 
 class Rendered:
-    """Mixin for environments of one battle that `view` renders in the environment's `render_mode`."""
+    """Mixin that renders environments of one battle (`view`) in the environment's `render_mode`."""
 
     view: View
     render_mode: str | None
     _window: Window | None = None
 
     def render(self) -> np.ndarray | None:
-        """Render the battle from above: return `[H, W, 3]` uint8, or show a window; None without a `render_mode`.
+        """Render the battle from above: return `[H, W, 3]` uint8, or show it in a window.
 
-        Without a display `human` draws nothing, and logs one line.
+        Without a `render_mode`, None is returned. With `render_mode="human"` and no display, nothing is drawn, and one
+        line is logged.
         """
         if self.render_mode is None:
             logger.warn("render is called without a render_mode: pass one when creating the environment")

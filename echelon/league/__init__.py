@@ -1,4 +1,7 @@
-"""Leagues. Importing this package registers `league:` names in `echelon.agents.names`."""
+"""Leagues.
+
+Importing this package registers commander names of the form `league:FOLDER/NAME` in `echelon.agents.names`.
+"""
 
 from echelon.agents.names import register_resolver
 from echelon.league.entry_policy import FORM, resolve_entry

@@ -38,10 +38,12 @@ from echelon.runtime.files import check_writable, file_lock
 
 
 def record_exploit(store: Store, certificate: Mapping[str, Any], response: Path) -> Entry:
-    """Add a best response as a candidate, and store its certificate's bound for the entry it was trained against.
+    """Add a trained best response to a league as a candidate entry.
+
+    The certificate's lower bound of exploitability is stored for the entry that the response was trained against.
 
     Args:
-        certificate: certificate of `echelon.arena.exploit`, made by this process.
+        certificate: the certificate from `echelon.arena.exploit`, made by this process.
         response: checkpoint of the best response.
 
     Returns:
@@ -55,15 +57,16 @@ def record_exploit(store: Store, certificate: Mapping[str, Any], response: Path)
 
 
 def exploitabilities(store: Store) -> dict[str, float]:
-    """Return the highest lower bound of the exploitability of each entry that has one, by id."""
+    """Return the largest certified lower bound of exploitability of each entry with a certificate, by entry id."""
     return dict(store.read("exploits", ("entry", "bound"), "SELECT entry, max(bound) FROM exploits GROUP BY entry"))
 
 
 def battle_against(league: Path, entry: str) -> EnvConfig:
-    """Return the battles of a league, for training a best response to an entry.
+    """Return the environment config of a league's battles, for training a best response to one of its entries.
 
     Raises:
-        ConfigError, FileError: if the entry does not exist, or the league is not writable.
+        ConfigError: if the entry does not exist.
+        FileError: if the league is not writable.
     """
     with closing(Store(league)) as store:
         store.find(entry)
@@ -73,7 +76,7 @@ def battle_against(league: Path, entry: str) -> EnvConfig:
 
 
 def status_of(train: Callable[[], None], stop: SignalHandler, folder: Path) -> int:
-    """Train; return the exit status of a run that a signal ended after its first iteration, else 0."""
+    """Run `train`; return 0, or the exit status if a signal ended the training after at least one iteration."""
     try:
         train()
     except SystemExit as ended:
@@ -103,7 +106,10 @@ SET_BY_LEAGUE = (
 
 
 def logged(store: Store, batches: Iterable[B], setup: dict[str, Any]) -> Iterator[B]:
-    """Yield unrecorded batches, and log an event for each; `setup` as in `log.write_batch`."""
+    """Yield batches that the league does not record, and append an event for each one to its log.
+
+    `setup` contains the settings of the arena, as in `log.write_batch`.
+    """
     for batch in batches:
         log.write_event(store, **log.batch_event(store, len(batch), batch.seconds, is_recorded=False), **setup)
         yield batch
@@ -112,7 +118,7 @@ def logged(store: Store, batches: Iterable[B], setup: dict[str, Any]) -> Iterato
 def evaluate(
     arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress, opponents: Sequence[str] = ()
 ) -> Evaluation:
-    """Play a policy against entries of a league and rate it. The league stores neither battles nor rating.
+    """Play a policy against entries of a league and rate it. The battles and the rating are not stored in the league.
 
     Args:
         checkpoint: a trained policy, or a commander of packs such as `llm:FILE`.
@@ -120,7 +126,7 @@ def evaluate(
         opponents: names of entries; all active ones if empty.
 
     Returns:
-        The evaluation, with opponents by the names of entries, and `Evaluation.rating`.
+        The evaluation, with results keyed by the opponents' entry names, and with `Evaluation.rating` set.
     """
     store = arena.store
     entries = [store.find(name) for name in opponents] if opponents else store.active()
@@ -145,7 +151,7 @@ def evaluate(
 
 
 def rating_of(store: Store, results: Mapping[str, Result]) -> dict[str, float]:
-    """Return `Evaluation.rating` of a policy from its results by the names of entries."""
+    """Compute `Evaluation.rating` of a policy from its results, which are keyed by entry name."""
     standings = {standing.name: standing for standing in store.standings()}
     others = [standings[name] for name in results]
     games, points = (
@@ -161,7 +167,7 @@ def rating_of(store: Store, results: Mapping[str, Result]) -> dict[str, float]:
 def evaluate_commander(
     arena: LeagueArena, name: str, entries: Sequence[Entry], seeds: int, progress: Progress
 ) -> Evaluation:
-    """`evaluate` of a commander of packs, in the battles of the league with orders."""
+    """Evaluate a commander of packs (groups of mechs that take orders), in the league's battles with orders enabled."""
     settings = arena.arena.settings
     how = {key: getattr(settings, key) for key in ("device", "batch", "precision", "compiled", "cuda_graph")}
     policies = {entry.name: arena.policy(entry.id) for entry in entries}
@@ -170,7 +176,10 @@ def evaluate_commander(
 
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:
-    """Return points per battle of an entry `as blue` and `as red`; empty if both teams are equal. None: no battle."""
+    """Return an entry's points per battle `as blue` and `as red`; empty if both teams have the same mechs.
+
+    None: no battle.
+    """
     if not store.env.is_unequal:
         return {}
     records = list(matches)
@@ -197,7 +206,7 @@ def tournament(
         replay: file for a replay of the first `replay_battles` battles.
 
     Returns:
-        The number of the closed period.
+        The number of the rating period that was closed.
     """
     store = arena.store
     ids = [entry.id for entry in store.active()]
@@ -234,14 +243,16 @@ def evolve(
     iterations: int,
     callbacks: Sequence[Callback] = (),
 ) -> Iterator[tuple[int, Role, str]]:
-    """Train every role in turn, see `Evolution`. Yields turn, role and the reason of each outcome.
+    """Train the main agent and both exploiters in turn, see `Evolution`.
+
+    Yields the turn's number, the role (main agent or exploiter) and the reason of the turn's outcome.
 
     Args:
         train: training config of the roles; fields in `SET_BY_LEAGUE` must have their defaults.
         device: training device, as in `TrainConfig.device`.
         start: trained policy with the initial weights of all roles; empty for random initialization.
         seeds: number of seeds per evaluation opponent, each played once per side.
-        callbacks: callbacks of every role's training; without state.
+        callbacks: stateless callbacks for the training of every role.
     """
     store = arena.store
     for name, count in (("turns", turns), ("iterations", iterations)):
@@ -259,7 +270,7 @@ def evolve(
 
 
 def check_left_alone(train: TrainConfig, default: TrainConfig, names: Sequence[str], who: str) -> None:
-    """Reject settings of a training run that `who` sets or does not use."""
+    """Reject non-default values of the training settings `names`, which `who` sets itself or does not use."""
     for name in names:
         value = operator.attrgetter(name)(train)
         is_default = value == operator.attrgetter(name)(default)
@@ -267,17 +278,18 @@ def check_left_alone(train: TrainConfig, default: TrainConfig, names: Sequence[s
 
 
 def entry_rows(store: Store) -> Rows:
-    """Return a row per entry, in the order of creation."""
+    """Return a row per entry of the league, in the order of creation."""
     entries = store.entries()
     names = {entry.id: entry.name for entry in entries}
     return [{"name": e.name, "kind": e.kind, "id": e.id, "parent": names.get(e.parent or "")} for e in entries]
 
 
 def opponent_rows(store: Store, name: str) -> Rows:
-    """Return a row per opponent that a learner which continues from an entry may sample, the largest share first.
+    """Return a row per opponent that a learner may sample if it continues from an entry; the largest share comes first.
 
-    A row has the opponent's rating, the games of the two, the entry's points per game in them, and its `share` of the
-    learner's battles. `first_share` is the share in a new run before its first entry.
+    Each row has the opponent's rating, the number of games between the entry and the opponent, the entry's points per
+    game in them, and `share`, the opponent's share of the learner's battles. `first_share` is the opponent's share in a
+    new run whose learner has no league entry yet.
     """
     me = store.find(name)
     require(not me.is_scripted, "an entry", "one with a network, which can be trained", name)
@@ -300,10 +312,11 @@ def opponent_rows(store: Store, name: str) -> Rows:
 
 
 def standing_rows(store: Store) -> Rows:
-    """Return a row per entry, best rating first, with its Glicko-2 rating, Bradley-Terry refit and Nash share.
+    """Return a row per entry, best first: its Glicko-2 rating, Bradley-Terry refit and share in the Nash mixture.
 
-    Entries with a trained best response have a lower bound of their exploitability. If the teams differ, points per
-    battle on either side follow; every pair plays both sides equally often.
+    The row of an entry with a trained best response also has a lower bound of the entry's exploitability. If the teams
+    have different mechs, a row also has the points per battle as blue and as red; every pair plays both sides equally
+    often.
     """
     standings = store.standings()
     score, games = payoff_matrix(store, [standing.id for standing in standings])
@@ -332,7 +345,7 @@ def standing_rows(store: Store) -> Rows:
 def standing_row(
     standing: Standing, refit: float, share: float, conservatism: float, bound: float | None = None
 ) -> dict[str, Any]:
-    """Format a row of the standings; `share` is the Nash share, `bound` the lower bound of the exploitability."""
+    """Format a row of the standings; `share` is the share in the Nash mixture, `bound` the exploitability's bound."""
     return {
         "name": standing.name,
         "kind": standing.kind,
@@ -349,7 +362,10 @@ def standing_row(
 
 
 def age_correlation(store: Store) -> tuple[int, float] | None:
-    """Return length and Spearman's rho of age and rating of the longest lineage; None below 3 rated entries."""
+    """Return the length of the longest lineage, and Spearman's rho of its entries' age and rating.
+
+    The result is None if the lineage has fewer than 3 entries or contains an unrated one.
+    """
     line = longest_line(store.entries())
     rating = {standing.id: standing.rating for standing in store.standings() if standing.games > 0}
     if len(line) <= 2 or not rating.keys() >= {entry.id for entry in line}:
@@ -379,7 +395,7 @@ class Payoff:
 
 
 def compute_payoff(store: Store) -> Payoff:
-    """Compute the payoff matrix of a league, its cyclic share, its Nash mixture and the mixture's exploitability."""
+    """Compute the payoff matrix of a league, its cyclic share, its Nash mixture and the best response's gain."""
     standings = [standing for standing in store.standings() if standing.games > 0]
     require(len(standings) > 1, "--league", "one with recorded battles", str(store.folder))
     names = [standing.name for standing in standings]
@@ -393,7 +409,7 @@ def compute_payoff(store: Store) -> Payoff:
 
 
 def longest_line(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the longest chain of parents, oldest entry first."""
+    """Return the longest chain of parent and child entries, oldest entry first."""
     by_id = {entry.id: entry for entry in entries}
     best: list[Entry] = []
     for entry in entries:
@@ -406,7 +422,7 @@ def longest_line(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Return the rank correlation coefficient (Spearman 1904) in -1 .. 1; 0 if one side is constant."""
+    """Return Spearman's rank correlation coefficient (1904) in -1 .. 1; 0 if all values of `xs` or `ys` are equal."""
     from scipy.stats import rankdata  # takes a second to import
 
     x, y = (rankdata(values) - (len(values) + 1) / 2 for values in (xs, ys))

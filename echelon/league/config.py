@@ -12,7 +12,10 @@ Weighting = Literal["hard", "variance", "bell", "uniform"]
 
 @dataclass(frozen=True)
 class LeagueConfig:
-    """Rules of a league. Values of AlphaStar are from Vinyals et al. (2019), Methods, 'Multi-agent learning'."""
+    """Rules of a league.
+
+    AlphaStar's values in the descriptions of fields are from Vinyals et al. (2019), Methods, 'Multi-agent learning'.
+    """
 
     tau: Annotated[float, Limits(1e-3, 100)] = 0.5
     """System constant of Glicko-2 that limits changes of the volatility (Glickman 2012: 0.3 to 1.2)."""

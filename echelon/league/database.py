@@ -1,7 +1,8 @@
-"""The SQLite file of a league. It is opened only with a known schema; locked files are retried.
+"""The SQLite file of a league. A file is opened only if its schema is known; a statement on a locked file is retried.
 
 Every SQLite error, such as a full disk or a corrupt page, becomes a one-line `FileError` with the file's name. The cost
-of queries on an untrusted file is limited by its size. Values are checked by column.
+of a query is limited in proportion to the file's size, because the file may be untrusted. Each value is checked by the
+rule of its column.
 """
 
 import contextlib
@@ -151,7 +152,10 @@ STATISTICS = "sqlite_stat"
 
 
 def close_quietly(connection: sqlite3.Connection) -> None:
-    """Close a connection; in another thread do nothing, because SQLite then frees the connection itself."""
+    """Close a connection.
+
+    In another thread this does nothing, because SQLite then frees the connection itself.
+    """
     with contextlib.suppress(sqlite3.ProgrammingError):
         connection.close()
 
@@ -161,7 +165,7 @@ class Database:
 
     Args:
         path: the file, which must exist.
-        mode: access mode; `immutable` assumes that no process writes to the file meanwhile.
+        mode: access mode of SQLite; `immutable` assumes that no process writes to the file meanwhile.
     """
 
     def __init__(self, path: Path, mode: Literal["ro", "rw", "immutable"]) -> None:
@@ -187,15 +191,15 @@ class Database:
         return self.connection.total_changes - before
 
     def insert(self, table: str, rows: Sequence[Sequence[Any]], or_what: str = "") -> None:
-        """Insert rows, each with a value for every column of the table or for those in brackets after its name."""
+        """Insert rows with a value for every column of the table, or for the columns in brackets after its name."""
         if rows:
             self.executemany(f"INSERT {or_what} INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Context manager for an atomic, durable transaction; nested ones join the outermost.
+        """Context manager for an atomic, durable transaction; a nested transaction joins the outermost one.
 
-        The transaction holds the write lock from its start, and is on the disk at its end.
+        The transaction holds the write lock from its start, and its changes are on the disk when it ends.
         """
         if self.connection.in_transaction:
             yield
@@ -212,7 +216,7 @@ class Database:
             raise
 
     def _retrying(self, work: Callable[[], T]) -> T:
-        """Run `work`, and retry while the file is locked; a statement that fails on a lock changes nothing."""
+        """Run `work`, and retry it while the file is locked; a statement that fails on a lock has changed nothing."""
         start_s = last_warning_s = time.monotonic()
         while True:
             self.steps = 0
@@ -244,7 +248,10 @@ class Database:
         return f"cannot be read or written: {message}{self._hint()}"
 
     def _hint(self) -> str:
-        """Return a hint for a database with a log but no index, which SQLite must write to read both."""
+        """Return a hint if the database has a log file without its index file.
+
+        To read such a database, SQLite must write to the folder.
+        """
         log, index = (self.path.with_name(f"{self.path.name}{suffix}") for suffix in ("-wal", "-shm"))
         if not log.exists() or index.exists():
             return ""
@@ -279,10 +286,10 @@ def make_database(path: Path) -> None:
 
 
 def open_database(path: Path) -> Database:
-    """Open the database of a league and create its views; read-only if it is not writable.
+    """Open the database of a league and create its views; open it read-only if the file is not writable.
 
     Raises:
-        FileError: if it is not the file of a league, or has another version; nothing was then written to it.
+        FileError: if the file is not that of a league, or has another version; the file is then unchanged.
     """
     is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     log = path.with_name(f"{path.name}-wal")
@@ -307,7 +314,7 @@ def open_database(path: Path) -> Database:
 
 
 def check_tables(database: Database) -> None:
-    """Reject a database that is not a league's, or has missing, additional or changed tables, indices or views."""
+    """Reject a database that is not a league's, or whose tables, indices or views are not those of this version."""
     mark, version = value_of(database, "application_id"), value_of(database, "user_version")
     label = f"{database.path}: not the file of a league"
     if mark == 0 and 1 <= version < VERSION and "matches" in schema_of(database.execute(OBJECTS)):
@@ -328,9 +335,9 @@ def check_tables(database: Database) -> None:
 
 
 def check_pages(database: Database) -> None:
-    """Reject a database with inconsistent pages, such as cycles, in which queries may not end or writes may be lost.
+    """Reject a database with inconsistent pages, such as cycles: queries might not end, and writes might be lost.
 
-    It takes about 1 ms per MB.
+    This check takes about 1 ms per MB of the database.
     """
     ((status,),) = database.execute("PRAGMA quick_check(1)")
     if status != "ok":
@@ -351,7 +358,7 @@ def expected_schema() -> Schema:
 
 
 def value_of(database: Database, pragma: str) -> int:
-    """Return an integer from the header of a file."""
+    """Return an integer from the header of the SQLite file."""
     return int(database.execute(f"PRAGMA {pragma}")[0][0])
 
 
@@ -438,23 +445,24 @@ RULES: dict[str, Rules] = {
 
 
 def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
-    """Check all values of a row that have a rule."""
+    """Check the values of a row whose columns have a rule."""
     for field, value in row.items():
         if field in rules:
             rules[field](f"{where}.{field}", value)
 
 
 def json_object(where: str, value: Any) -> dict[str, Any]:
-    """Parse a stored JSON object."""
+    """Parse a JSON object that is stored in the league."""
     parsed = parse_json(where, value.encode()) if isinstance(value, str) else value
     expect(isinstance(parsed, dict), where, "a JSON object", parsed)
     return dict(parsed)
 
 
 def check_identity(where: str, id: str, name: str, kind: str) -> None:
-    """Check the identity of an entry whose values are valid.
+    """Check that the id, the name and the kind of an entry agree; each must be valid by itself.
 
-    A scripted tier has the id and kind of its name; other entries are not scripted.
+    A scripted tier (a built-in commander) must have the id that follows from its name, and the kind `scripted` or
+    `retired`; no other entry may be of kind `scripted`.
     """
     expected_id = scripted_id(name)
     expect(expected_id in (None, id), f"{where}.id", f"{expected_id}, the id of {name}", id)
@@ -463,7 +471,7 @@ def check_identity(where: str, id: str, name: str, kind: str) -> None:
 
 
 def check_rules(where: str, env: dict[str, Any]) -> None:
-    """Reject a league of other rules, because its matches and ratings do not apply to the current rules."""
+    """Reject a league made for another version of the game rules: its matches and ratings do not apply to this one."""
     rules = current_versions().rules
     with as_file_error(where):
         file_rules = stored_versions(env, "env").rules

@@ -1,4 +1,4 @@
-"""Resolves `league:FOLDER/NAME` to an entry of a league as a commander, for `echelon.agents.names`."""
+"""Resolves a commander name `league:FOLDER/NAME` to an entry of a league, for `echelon.agents.names`."""
 
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +15,8 @@ FORM = "league:FOLDER/NAME"
 def resolve_entry(name: str) -> Commander:
     """Return the commander of `league:FOLDER/NAME`, where NAME is an entry's name or the start of its id.
 
-    A scripted entry resolves to the tier of its name. Names of entries come from a file, so they are never imported.
+    An entry that is a scripted tier resolves to this tier's commander. Entry names come from an untrusted file, so they
+    are never imported as Python modules.
     """
     folder, _, entry_name = name.partition(":")[2].rpartition("/")
     names_league = folder == "" or (Path(folder) / entry_name / FILE).exists()
@@ -26,10 +27,10 @@ def resolve_entry(name: str) -> Commander:
 
 
 def qualified_name(name: str, league: Path) -> str:
-    """Return the name under which `resolve` finds a commander that may be an entry of `league`.
+    """Return the commander name to pass to `resolve` for a name that may be that of an entry of `league`.
 
-    Scripted commanders, names with a prefix or module, and existing paths are returned unchanged. Names of entries
-    contain no colon.
+    Names of scripted commanders, names with a prefix or a module, and existing paths are returned unchanged. An entry
+    name never contains a colon.
     """
     is_entry = ":" not in name and not is_scripted(name) and not Path(name).exists()
     return f"{LEAGUE}{league}/{name}" if is_entry else name

@@ -2,8 +2,9 @@
 
 The three roles are those of Vinyals et al. 2019 (Methods, 'Multi-agent learning'). The main agent trains against the
 whole league. The main exploiter trains to beat the current main agent, the league exploiter to beat all entries. An
-exploiter that succeeds is added to the league and is reset. AlphaStar also adds an exploiter that ran out of time; here
-it is reset without joining, so every exploiter in a league has beaten an entry.
+exploiter that succeeds is added to the league; the main exploiter is then reset, the league exploiter only with
+probability `league_exploiter_reset`. AlphaStar also adds an exploiter that ran out of time; here it is not added, so
+every exploiter in a league has beaten an entry.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ Shares = dict[str, float]
 
 @dataclass(frozen=True)
 class TurnOutcome:
-    """The outcome of a turn for a learner, with its reason."""
+    """The outcome of a training turn for a learner, with its reason."""
 
     joins: bool
     """Whether its policy is added to the league."""
@@ -47,17 +48,18 @@ class TurnOutcome:
 
 
 def spread(pool: list[Opponent], weighting: Weighting, hardness: float, share: float) -> Shares:
-    """Distribute `share` over a pool by `matchmaking.preference`."""
+    """Distribute the probability `share` over the opponents of a pool, weighted by `matchmaking.preference`."""
     gaps = [0.0] * len(pool)
     chances = preference(weighting, [opponent.win_rate for opponent in pool], gaps, hardness)
     return {opponent.id: share * chance for opponent, chance in zip(pool, chances, strict=True)}
 
 
 def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConfig) -> Shares:
-    """Return the opponents of the main agent: itself, the whole league, and forgotten rivals.
+    """Return the main agent's opponents: the whole league and forgotten rivals; the remaining share is self-play.
 
     Args:
-        rivals: past main agents and exploiters; a rival is forgotten if its win rate is below `forgotten_below`.
+        rivals: past main agents and exploiters; a rival counts as forgotten if the main agent's win rate against it is
+            below `forgotten_below`.
     """
     forgotten = [opponent for opponent in rivals if opponent.win_rate < config.forgotten_below]
     forgotten_share = 1 - config.main_self_share - config.main_pfsp_share
@@ -71,10 +73,10 @@ def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConf
 
 
 def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config: LeagueConfig) -> Shares:
-    """Return the opponents of the main exploiter: the current main agent, or past ones if that is too strong.
+    """Return the main exploiter's opponents: the current main agent, or past ones if the current one is too strong.
 
     Args:
-        main: the main agent, with the results of the exploiter's last evaluation.
+        main: the current main agent, with the results of the exploiter's last evaluation.
     """
     if main is None:
         return {}
@@ -89,11 +91,12 @@ def league_exploiter_shares(pool: list[Opponent], config: LeagueConfig) -> Share
 
 
 def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueConfig, rng: random.Random) -> TurnOutcome:
-    """Decide whether a learner is added to the league and whether it is reset.
+    """Decide whether a learner's policy is added to the league, and whether the learner is reset.
 
     Args:
-        win_rates: points per game by opponent, in the evaluation against the current main agent for a main exploiter,
-            against all active entries for a league exploiter. Empty means no opponent, which does not count as a win.
+        win_rates: points per game by opponent in the last evaluation. A main exploiter is evaluated against the current
+            main agent, a league exploiter against all active entries. An empty `win_rates` means that there was no
+            opponent, which does not count as a win.
     """
     if role is Role.MAIN:
         return TurnOutcome(True, False, "a main agent's snapshot joins after every turn and its training continues")
@@ -114,7 +117,7 @@ KIND = {Role.MAIN: "main", Role.MAIN_EXPLOITER: "exploiter", Role.LEAGUE_EXPLOIT
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a role, stored as a setting of the league."""
+    """Training progress of a role (main agent or exploiter), stored as a setting of the league."""
 
     generation: int = 0
     """Number of resets."""
@@ -127,7 +130,9 @@ class Progress:
 
 
 class Evolution:
-    """Trains the roles of a league in turn. After a restart, each role resumes from its last completed turn.
+    """Trains the main agent and both exploiters of a league in turn.
+
+    After a restart of the program, each of these learners resumes from its last completed turn.
 
     Args:
         config: training config of all roles; the league's environment replaces its own.
@@ -191,7 +196,7 @@ class Evolution:
         return outcome
 
     def _rate_newcomers(self) -> None:
-        """Rate entries that were added by an interrupted run and not rated."""
+        """Rate entries that an interrupted run added to the league but did not rate."""
         rated = self.store.rated()
         for entry in self.store.entries("main", "exploiter"):
             if entry.id not in rated:
@@ -200,7 +205,7 @@ class Evolution:
     def _apply_outcome(
         self, role: Role, progress: Progress, outcome: TurnOutcome, checkpoint: Path, points: dict[str, list[float]]
     ) -> None:
-        """Apply the outcome of a turn in one transaction, and rate the new entry, if any."""
+        """Apply the outcome of a turn in one transaction; then rate the new entry, if there is one."""
         with self.store.writing():
             entry = self.store.add(checkpoint, KIND[role], progress.entry or None) if outcome.joins else None
             last = entry.id if entry is not None else progress.entry
@@ -223,7 +228,7 @@ class Evolution:
         log.write_event(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **values)
 
     def opponent_shares(self, role: Role, progress: Progress) -> Shares:
-        """Return the distribution of a role's opponents in its next turn."""
+        """Return the probability of each opponent in a role's next turn, by entry id."""
         me = next((entry for entry in self.store.entries() if entry.id == progress.entry), None)
         fits = compatible_entries(self.config.model, self.store)
         pool = [self._known(opponent, progress) for opponent in opponent_pool(self.store, fits, me)]
@@ -243,19 +248,22 @@ class Evolution:
         return main_exploiter_shares(main_opponent, earlier, self.rules)
 
     def _newest_main(self) -> str:
-        """Return the id of the main agent's latest entry; empty if there is none or it is retired."""
+        """Return the id of the main agent's latest entry; empty if no entry exists or the latest one is retired."""
         newest = self.progress(Role.MAIN).entry
         return newest if any(entry.id == newest for entry in self.store.active()) else ""
 
     def _known(self, other: Opponent, progress: Progress) -> Opponent:
-        """Return `other` with its results in the learner's last evaluation, if it was an opponent."""
+        """Return `other` with the results against it in the learner's last evaluation, or unchanged without results."""
         if other.id not in progress.judged:
             return other
         games, score = progress.judged[other.id]
         return other._replace(games=int(games), score=score)
 
     def _evaluate(self, role: Role, digest: str) -> dict[str, list[float]]:
-        """Evaluate a role; return games and points by opponent. The battles are not recorded."""
+        """Evaluate the policy of a role; return games and points by opponent id.
+
+        The battles of this evaluation are not recorded.
+        """
         if role is Role.MAIN:
             return {}
         main = self._newest_main()

@@ -1,7 +1,8 @@
-"""Exports a league to a JSON file and imports it. An imported file is untrusted and validated completely first.
+"""Exports a league to a JSON file and imports it.
 
-Files are read and written row by row, so memory does not grow with their size. Imported rows are checked one by one and
-inserted into a temporary database, whose indices enforce unique keys and find references.
+An imported file is untrusted: all of it is validated before the league is created. Files are read and written row by
+row, so memory does not grow with their size. Imported rows are checked one by one and inserted into a temporary
+database, whose indices enforce unique keys and make references fast to check.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ ROWS_AT_ONCE = 64
 
 
 def stored_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
-    """Yield the exported columns of a table's rows, in the order of rowids, without loading all of them."""
+    """Yield rows of a table with their exported columns, in rowid order, without loading the whole table."""
     columns, last = COLUMNS[table], -(1 << 63)
     query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_AT_ONCE}"
     while chunk := store.execute(query, last):
@@ -72,10 +73,10 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
     """Insert the rows of an exported league into an empty database.
 
     Args:
-        limit: maximum number of bytes of the file.
+        limit: maximum size of the file in bytes.
 
     Returns:
-        All fields of the file that are not tables, such as the league's settings.
+        All fields of the file except its tables, such as the league's settings.
     """
     staging = Staging(name, store)
     try:
@@ -98,7 +99,7 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
 
 
 def check_setting(name: str, field: str, value: Any) -> None:
-    """Validate the file's header and the types of its settings; None means missing."""
+    """Validate a header field of the file, or the type of a setting; the value None means that the field is missing."""
     expected = {"schema": SCHEMA, "version": VERSION}.get(field)
     expect(expected in (None, value), f"{name}: {field}", repr(expected), value)
     expect(field not in ("env", "rules") or isinstance(value, dict), f"{name}: {field}", "an object", value)
@@ -107,10 +108,10 @@ def check_setting(name: str, field: str, value: Any) -> None:
 
 
 class Staging:
-    """The import of a file: checks its rows and inserts them into a database.
+    """The import of one file: it checks the file's rows and inserts them into a database.
 
     Args:
-        store: the new league, without rows.
+        store: the new league, which has no rows yet.
     """
 
     def __init__(self, name: str, store: Store) -> None:
@@ -152,7 +153,7 @@ class Staging:
             self.insert()
 
     def insert(self) -> None:
-        """Insert the rows of the current table that were added since the last call."""
+        """Insert the rows of the current table that were added since the last insertion."""
         batch, self.batch = self.batch, []
         if not batch:
             return
@@ -192,7 +193,7 @@ class Staging:
             expect(row["key"] == key, f"{where}.key", repr(key), row["key"])
 
     def finish(self) -> None:
-        """Validate everything that requires the whole file."""
+        """Validate what can be checked only after the whole file was read."""
         self.insert()
         for field in ("schema", "version", "env", "rules"):
             check_setting(self.name, field, self.settings.get(field))
@@ -210,10 +211,11 @@ class Staging:
 
 
 def check_ratings(name: str, store: Store, tau: float) -> None:
-    """Recompute the ratings of every closed period from its matches and earlier ratings, and compare them.
+    """Recompute the ratings of every closed period from its matches and the ratings before it, and compare them.
 
     Raises:
-        FileError: if a rating differs by more than rounding, or an entry that played in a period has none.
+        FileError: if a stored rating differs by more than rounding error, or is missing for an entry that played in the
+            period.
     """
     last: dict[str, tuple[float, ...]] = {}
     for (period,) in store.execute("SELECT number FROM periods WHERE closed IS NOT NULL ORDER BY number"):
@@ -233,7 +235,7 @@ def check_ratings(name: str, store: Store, tau: float) -> None:
 
 
 def check_fields(where: str, row: Any, table: str) -> None:
-    """Validate the fields of one row, without references."""
+    """Validate the fields of one row, except its references to other rows."""
     ROWS[table](where, row)
     if table == "exploits":
         low, bound, high = row["low"], row["bound"], row["high"]
@@ -252,11 +254,13 @@ Watched = Callable[[BinaryIO], BinaryIO]
 
 
 def write_league(store: Store, path: Path) -> None:
-    """Write a league to a JSON file, and copies of its weights beside it. Checkpoints of roles are not exported.
+    """Write a league to a JSON file, and copies of its weights beside it.
+
+    Training checkpoints of the main agent and the exploiters are not exported.
 
     Raises:
         FileError: if `read_league` would reject the league, the file would exceed `MAX_BYTES`, `path` is the league's
-            log, or a file cannot be written; nothing is then written.
+            log, or a file cannot be written. No file is written then.
     """
     settings: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "written_by": version.VERSION}
     settings |= {"env": store.env.signature(), "rules": as_json(store.rules)}
@@ -273,7 +277,7 @@ def write_league(store: Store, path: Path) -> None:
 
 
 def write_rows(path: Path, draft: Path, settings: dict[str, Any], store: Store) -> None:
-    """Write the settings and rows of a league to the draft of a JSON file."""
+    """Write the settings and rows of a league to a JSON file; `draft` is its temporary path."""
     with open(draft, "wb") as file:
         for piece in table_bytes(settings, {table: exported_rows(store, table) for table in COLUMNS}):
             if file.tell() + len(piece) > MAX_BYTES:
@@ -282,7 +286,7 @@ def write_rows(path: Path, draft: Path, settings: dict[str, Any], store: Store) 
 
 
 def exported_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table in the form of the file."""
+    """Yield the rows of a table with the fields that they have in an exported file."""
     for number, row in enumerate(stored_rows(store, table)):
         check_values(f"{store.path}: {table}[{number}]", row, RULES[table])
         if table == "entries":
@@ -291,7 +295,7 @@ def exported_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
 
 
 def networks(store: Store) -> Iterator[tuple[int, str]]:
-    """Yield row number and id of each entry with weights."""
+    """Yield the row number and the id of each entry that has weights."""
     for number, row in enumerate(stored_rows(store, "entries")):
         if scripted_id(row["name"]) is None:
             yield number, row["id"]
@@ -301,7 +305,7 @@ def networks(store: Store) -> Iterator[tuple[int, str]]:
 def staged(path: Path, name: str) -> Iterator[Store]:
     """Context manager that yields a temporary database with the validated rows of an exported league.
 
-    The database is created in a folder beside the file.
+    The database is created in a temporary folder next to the file.
     """
     with open_file(path, MAX_BYTES) as file, writing_to(path):  # noqa: SIM117
         with tempfile.TemporaryDirectory(prefix=".league.", dir=path.parent) as folder:
@@ -310,11 +314,11 @@ def staged(path: Path, name: str) -> Iterator[Store]:
 
 
 def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: file) -> Store:
-    """Create a league from an exported file and the weights beside it.
+    """Create a league from an exported file and from the weights in the same folder.
 
     Args:
         path: the file, written by `write_league`.
-        watched: wraps the open file, for example to show progress.
+        watched: function that wraps the open file, for example to show progress.
     """
     root = Path(folder)
     if (root / FILE).exists():
@@ -357,7 +361,7 @@ def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore)
 
 
 def take_back(new: Sequence[Path], *folders: Path) -> None:
-    """Remove new folders, and then those of `folders` that are empty."""
+    """Remove the folders in `new`; then remove those of `folders` that are empty."""
     for path in new:
         shutil.rmtree(path, ignore_errors=True)
     for folder in folders:

@@ -1,7 +1,7 @@
-"""Plays the battles of a league and records the matches; several processes may share the work.
+"""Plays the battles of a league and records the matches; several processes may share the battles of a schedule.
 
 A process claims battles before it plays them, so no battle is played twice. Matches that cannot be recorded are saved
-in a file beside the league until they are recorded.
+in a file, which can be imported later.
 """
 
 import contextlib
@@ -50,10 +50,10 @@ CHECK = record(
 
 
 def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]) -> str:
-    """Save matches in a file in the league's folder or, if that is not writable, in the temporary folder.
+    """Save matches in a file in the league's folder, or in the temporary folder if that one is not writable.
 
     Returns:
-        A line with the file and the command that records it, or that the matches are lost.
+        One line of text: the file and the command that records it, or that the matches are lost.
     """
     rows = [match._asdict() for match in matches]
     data = json_bytes({"schema": SCHEMA, "version": VERSION, "env": env.signature(), "matches": rows})
@@ -68,19 +68,19 @@ def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]
 
 
 def is_unrecorded(path: Path) -> bool:
-    """Return whether a file was written by `save_unrecorded`, from its first bytes."""
+    """Return whether `save_unrecorded` wrote this file; only its first bytes are read."""
     with open_file(path, 1 << 40) as file:
         return f'"schema": "{SCHEMA}"'.encode() in file.read(100)
 
 
 def record_file(path: Path, store: Store) -> tuple[int, int]:
-    """Record the matches of a file in the open period of their league; recorded matches do not change.
+    """Record the matches of a file in the open rating period of their league; matches already recorded do not change.
 
     Returns:
         The number of matches in the file, and the number of new ones.
 
     Raises:
-        FileError: if the file is invalid, or belongs to another league or rules; then no match is recorded.
+        FileError: if the file is invalid, or belongs to another league or to other rules; no match is recorded then.
     """
     document = read_claims(path, CHECK, MAX_BYTES)
     matches = [MatchRecord(**row) for row in document["matches"]]
@@ -105,17 +105,17 @@ CLAIMS_FOLDER = "fighting"
 
 
 class Claims:
-    """The battles that this process has claimed; use `claiming` to create it."""
+    """The battles that this process has claimed (reserved for itself); use `claiming` to create it."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self.store, self.owner = store, owner
 
     def claim(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
-        """Claim the first battles that are neither played nor claimed by a living process.
+        """Claim the first `most` battles that are neither played nor claimed by a living process.
 
         Returns:
-            The claimed battles, and whether other candidates remain unplayed. If nothing was claimed, other processes
-            are playing those.
+            The claimed battles, and whether other battles of the list remain unplayed. If no battle was claimed, other
+            processes are playing the remaining ones.
         """
         store = self.store
         with store.writing():
@@ -129,7 +129,7 @@ class Claims:
         return new, len(unplayed) > len(new)
 
     def is_dead(self, owner: str) -> bool:
-        """Return whether the process that claimed battles as `owner` has ended."""
+        """Return whether the process that claimed battles under the name `owner` has ended."""
         try:
             with file_lock(self.store.folder / CLAIMS_FOLDER / owner):
                 pass
@@ -140,7 +140,7 @@ class Claims:
 
 @contextlib.contextmanager
 def claiming(store: Store) -> Iterator[Claims]:
-    """Context manager that yields the claims of this process and releases the unplayed ones on exit."""
+    """Context manager that yields this process's claims on battles and releases the unplayed ones on exit."""
     path = store.folder / CLAIMS_FOLDER / uuid.uuid4().hex
     with writing_to(path):
         path.parent.mkdir(exist_ok=True)
@@ -161,7 +161,7 @@ def claimed(store: Store) -> set[Battle]:
 
 
 def owners(store: Store) -> set[str]:
-    """Return the names of the processes that hold claims."""
+    """Return the names of the processes that have claimed battles."""
     # `read` validates each owner's name, because the name is used as a file name.
     return {owner for (owner,) in store.read("claims", ("owner",), "SELECT DISTINCT owner FROM claims")}
 
@@ -188,11 +188,13 @@ class PlayedBatch:
 
 
 class LeagueArena:
-    """Plays the battles of a league and records them. Results do not depend on the composition of batches.
+    """Plays the battles of a league and records them.
+
+    The results of a battle do not depend on the other battles in its batch.
 
     Args:
         settings: settings of the arena.
-        tasks: distributes the battles to a Ray cluster, see `RayArena`; this process then only records them.
+        tasks: distributes the battles to a Ray cluster, see `RayArena`; this process then only records the results.
     """
 
     def __init__(self, store: Store, settings: ArenaConfig, tasks: RayTasks | None = None) -> None:
@@ -205,30 +207,30 @@ class LeagueArena:
         self.recipe = match_recipe(MAP_SEED, self.arena.settings.precision)
 
     def policy(self, entry_id: str) -> TeamPolicy:
-        """Return the policy of an entry, in evaluation mode."""
+        """Return the policy of an entry, in evaluation mode (`eval()`)."""
         if entry_id in self.scripts:
             return scripted(self.scripts[entry_id], self.arena.config, self.device)
         return self.store.weights.policy(entry_id)
 
     @property
     def task(self) -> Task:
-        """The battles of the league as a task."""
+        """The battles of the league as an evaluation task."""
         env = self.store.env
         return Task("league", "battles of a league", env, *current_versions(), evaluation=self.arena.config)
 
     def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
-        """Return the battles without a match (`Store.played`), at any precision."""
+        """Return the battles that have no recorded match at any float precision, see `Store.played`."""
         played = self.store.played(battles)
         return [battle for battle in battles if battle not in played]
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Generator[PlayedBatch, None, None]:
-        """Play rated battles batch by batch. A batch is yielded after its matches were recorded and logged.
+        """Play rated battles batch by batch. Each batch is yielded after its matches were recorded and logged.
 
-        Several processes may receive the same battles; each battle is played once. At the end, this process waits for
-        battles claimed by other processes, and plays them if such a process dies.
+        Several processes may receive the same list of battles; each battle is played once. At the end, this process
+        waits for battles that other processes have claimed, and plays them if their process dies.
 
         Args:
-            battles: the battles; recorded ones are skipped.
+            battles: the battles; those with a recorded match are skipped.
         """
         recorded = 0
         with claiming(self.store) as claims:
@@ -249,7 +251,10 @@ class LeagueArena:
     def _play_recorded(
         self, battles: Sequence[Battle], recorder: Recorder | None, before: int
     ) -> Iterator[PlayedBatch]:
-        """Play battles in batches and record each, or save it elsewhere; an interrupt reports the recorded number."""
+        """Play battles in batches and record each batch, or save it in a file if recording fails.
+
+        On an interrupt, the message states the number of recorded battles.
+        """
         placed = [battle._replace(seed=match_seed(battle.seed)) for battle in battles]
         # Close the generator explicitly, so that an interrupt ends the running batch.
         with closing(self.arena.play_batches(placed, recorder)) as batches:
@@ -272,7 +277,7 @@ class LeagueArena:
                 yield batch
 
     def _kept(self, played: PlayedBatch | None, before: int) -> str:
-        """Record or save a batch after an interrupt, and return a message about it."""
+        """Record a played batch after an interrupt, or save it in a file; return a message about it."""
         if played is None:
             return f"{before} battles are recorded; the same command continues"
         # The interrupt may have come during or after the recording; `record` stores each match only once.
@@ -291,13 +296,13 @@ class LeagueArena:
     ) -> Evaluation:
         """Run `echelon.evaluate` in the battles of the league.
 
-        They are not recorded, do not affect ratings, and may repeat recorded battles.
+        These battles are not recorded, do not affect ratings, and may repeat recorded battles.
 
         Args:
-            who: id of an entry, or of weights in the league's store.
+            who: id of an entry, or sha256 of weights in the league's weight store.
 
         Returns:
-            The evaluation, with opponents by id.
+            The evaluation, with results keyed by the opponents' ids.
         """
         match_seeds = [match_seed(seed) for seed in seeds]
         evaluation = evaluate(who, self.task, opponents, seeds=match_seeds, arena=self.arena, watch=watch)
@@ -306,7 +311,7 @@ class LeagueArena:
         return dataclasses.replace(evaluation, met=met_before(provenance, self.arena.config, entries))
 
     def batch_of(self, battles: Sequence[Battle], result: BatchResult) -> PlayedBatch:
-        """Return the match records for battles with these results."""
+        """Return the match records of the battles that have these results."""
         matches = [
             self._record_of(battle, outcome, result.seconds / len(battles))
             for battle, outcome in zip(battles, result.results, strict=True)
@@ -329,9 +334,10 @@ class LeagueArena:
 
 
 def match_seed(seed: int) -> int:
-    """Return the battle seed of a schedule seed S: the seed of the first battle of `Match.play(S)`.
+    """Return the battle seed for seed S of a league's schedule: the seed of the first battle of `Match.play(S)`.
 
-    So `arena.py play --seed S --battles 2` plays the two battles of schedule seed S, but on other maps.
+    Therefore `arena.py play --seed S --battles 2` plays with the battle seed of the league's two battles of seed S, but
+    on other maps.
     """
     return int(noise.battle_seeds(seed, 1, torch.device("cpu")))
 

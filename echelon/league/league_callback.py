@@ -1,4 +1,4 @@
-"""Callback of a training run that regularly adds the learner to a league as a candidate and rates it."""
+"""Training callback that regularly adds the learner's policy to a league as a candidate and rates it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +23,10 @@ from echelon.runtime.tensor_files import StateDict
 class LeagueCallback(Callback):
     """Adds checkpoints of a learner to a league, every `TrainConfig.league_every` iterations and at the end of a run.
 
-    Only the first process plays; all processes sample their opponents from the updated league.
+    Only the first process plays the rating battles; all processes sample their opponents from the updated league.
 
     Args:
-        sampler: sampler of opponents, which is updated with every entry of the learner.
+        sampler: sampler of opponents, which is updated after every entry that the learner adds.
         seeds: number of seeds per opponent, each played once per side.
     """
 
@@ -36,7 +36,7 @@ class LeagueCallback(Callback):
         self.arena, self.store, self.sampler, self.seeds = arena, arena.store, sampler, seeds
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Add the learner if an interrupted run stopped between a checkpoint and its entry."""
+        """Add the learner's policy if the previous run stopped after saving a checkpoint and before adding it."""
         if not self.sampler.shares and trainer.config.past_battles > 0:
             trainer.log_plain(
                 f"{trainer.config.league}: no policy in it has this architecture (--model): until then "
@@ -71,7 +71,7 @@ class LeagueCallback(Callback):
             trainer.log(f"in the league {self.standing()}")
 
     def submit(self, checkpoint: Path, kind: str = "candidate") -> Entry:
-        """Add a checkpoint, play it against all active entries, close the rating period and refresh the sampler.
+        """Add a checkpoint as an entry, rate it in battles against all active entries, and refresh the sampler.
 
         A checkpoint that an interrupted run has already rated is not played again.
 
@@ -95,7 +95,7 @@ class LeagueCallback(Callback):
         self.sampler.set_learner(state_dict.fact("me", str))
 
     def standing(self) -> str:
-        """Return rating and rank of the learner's last entry, as one line."""
+        """Return the rating and the rank of the learner's last entry in the league, as one line."""
         standings = self.store.standings()
         learner = self.sampler.me
         place, row = next((n, s) for n, s in enumerate(standings, 1) if learner is not None and s.id == learner.id)
@@ -103,7 +103,7 @@ class LeagueCallback(Callback):
 
 
 def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> LeagueCallback | None:
-    """Create the callback for the league named by `--opponent`; None if it names none."""
+    """Create the callback for the league that `--opponent league:FOLDER` names; None for other opponents."""
     if not config.league:
         return None
     folder = Path(config.league)

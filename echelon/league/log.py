@@ -16,12 +16,12 @@ IMPORTED_AT_ONCE = 1024
 
 
 def write_event(store: Store, event: str, **values: object) -> None:
-    """Append an event with its time (Unix, seconds) and the open period.
+    """Append an event with the current time (Unix, seconds) and the number of the open rating period.
 
-    Lines of several processes do not interleave.
+    Several processes may append at once; their lines do not mix.
 
     Raises:
-        FileError: if it cannot be appended; the file is then unchanged.
+        FileError: if the event cannot be appended; the log is then unchanged.
     """
     _append(store, [{"event": event, **values}])
 
@@ -37,7 +37,7 @@ def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float, se
 
 
 def match_events(store: Store, matches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a `match` event for each match: ids, names, seed, winner, reason, length and state hash."""
+    """Return a `match` event for each match: ids, names, seed, winner, reason, number of decisions, state hash."""
     names = {entry.id: entry.name for entry in store.entries()}
     rows = []
     for match in matches:
@@ -48,14 +48,14 @@ def match_events(store: Store, matches: Iterable[dict[str, Any]]) -> list[dict[s
 
 
 def write_imported(store: Store, matches: Iterable[dict[str, Any]]) -> None:
-    """Append a `match` event, marked `imported`, for each match from a file, from its columns."""
+    """Append a `match` event with `imported: true` for each match that was read from a file."""
     rows = iter(matches)
     while chunk := list(itertools.islice(rows, IMPORTED_AT_ONCE)):
         _append(store, [row | {"imported": True} for row in match_events(store, chunk)])
 
 
 def batch_event(store: Store, matches: int, seconds: float, is_recorded: bool) -> dict[str, Any]:
-    """Return the `fought` event of a batch; `is_recorded` tells whether its matches are recorded."""
+    """Return the `fought` event of a played batch; `is_recorded` says whether its matches are recorded."""
     speed, hits = round(matches / seconds, 2), round(store.weights.hit_rate, 3)
     return {"event": "fought", "matches": matches, "matches_per_s": speed, "kept": is_recorded, "cache_hit_rate": hits}
 

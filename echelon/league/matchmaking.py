@@ -22,11 +22,11 @@ MOST_RATED = MOST_SEEDS // 2
 
 
 def period_seeds(period: int, count: int, rated: bool = True) -> range:
-    """Return the seeds of a period, which are deterministic and disjoint from those of other periods.
+    """Return `count` seeds of a rating period, which are deterministic and disjoint from those of other periods.
 
     Args:
-        rated: whether the battles are rated. Entries that were selected in evaluations are rated on other seeds,
-            because the same seeds would bias their ratings upwards.
+        rated: whether the battles are for ratings. Ratings use other seeds than evaluations: an entry that was selected
+            for good results in an evaluation would be rated too high on the same seeds.
     """
     require(1 <= count <= MOST_RATED, "seeds", f"1..{MOST_RATED}", count)
     first = period * MOST_SEEDS + (0 if rated else MOST_RATED)
@@ -34,7 +34,7 @@ def period_seeds(period: int, count: int, rated: bool = True) -> range:
 
 
 def from_both_sides(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
-    """Return the battles of every pair on every seed and side, ordered by seed, then by pair."""
+    """Return two battles per pair and seed, one for each assignment of sides, ordered by seed, then by pair."""
     return [Battle(*sides, seed) for seed in seeds for x, y in pairs for sides in ((x, y), (y, x))]
 
 
@@ -53,7 +53,7 @@ BELL_WIDTH = 200.0
 
 
 class Opponent(NamedTuple):
-    """A potential opponent and the results of the learner against it."""
+    """A potential opponent, and the learner's results against it."""
 
     id: str
     rating: float
@@ -64,12 +64,12 @@ class Opponent(NamedTuple):
 
     @property
     def win_rate(self) -> float:
-        """x: the learner's points per game, smoothed by one drawn game, so 0.5 without games."""
+        """x: the learner's points per game against this opponent, smoothed by one drawn game, so 0.5 without games."""
         return (self.score + 0.5) / (self.games + 1)
 
 
 def probabilities(weights: Sequence[float]) -> list[float]:
-    """Normalize weights to sum 1; uniform if all are zero."""
+    """Normalize weights to a sum of 1; uniform probabilities if all weights are zero."""
     total = sum(weights)
     return [w / total for w in weights] if total > 0 else [1 / len(weights)] * len(weights)
 
@@ -77,11 +77,12 @@ def probabilities(weights: Sequence[float]) -> list[float]:
 def preference(
     weighting: Weighting, win_rates: Sequence[float], gaps: Sequence[float], hardness: float = 2.0
 ) -> list[float]:
-    """Return the probability of each opponent.
+    """Return the probability with which each opponent is sampled.
 
     Args:
-        weighting: `hard` (1 - x)^p prefers opponents that the learner loses to, `variance` x (1 - x) prefers equal
-            ones, `bell` exp(-gap² / (2 200²)) prefers similar ratings, `uniform` has no preference.
+        weighting: `hard` is (1 - x)^p of the learner's win rate x and prefers opponents that it loses to; `variance` is
+            x (1 - x) and prefers equally strong ones; `bell` is exp(-gap² / (2 200²)) and prefers similar ratings;
+            `uniform` has no preference.
         hardness: exponent p of `hard`.
     """
     match weighting:
@@ -98,9 +99,10 @@ def preference(
 
 
 def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> list[Opponent]:
-    """Return the opponents allowed after `games` games.
+    """Return the opponents that an entry with this rating and number of games may play.
 
-    Below `cold_games` games these are the ones within `cold_gap` rating points, or else the nearest one; then all.
+    With fewer than `cold_games` games, an entry may play the opponents within `cold_gap` rating points, or the nearest
+    one if there is none; with more games, it may play all opponents.
     """
     if games >= config.cold_games:
         return list(pool)
@@ -111,8 +113,8 @@ def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: Le
 def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozenset[str]]:
     """Return the pairs of ids that may play rated matches: each entry is `within_reach` of the other.
 
-    An entry without such a pair plays the nearest entry that may play it, for example one with enough games. If there
-    is none either, as among three new entries 200 points apart, it plays the nearest entry.
+    An entry without such a pair plays the nearest opponent that has it within reach, for example one with enough games.
+    If no opponent has it within reach, as among three new entries 200 points apart, it plays its own nearest opponent.
     """
     rivals = {
         standing.id: [Opponent(rival.id, rival.rating, 0, 0.0) for rival in stands if rival.id != standing.id]
@@ -135,7 +137,7 @@ def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozens
 
 
 def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> dict[str, float]:
-    """Return the probability of each opponent, by id, for a learner with this rating and number of games."""
+    """Return the probability of each opponent, keyed by id, for a learner with this rating and number of games."""
     reach = within_reach(pool, rating, games, config)
     rates, gaps = [opponent.win_rate for opponent in reach], [rating - opponent.rating for opponent in reach]
     shares = preference(config.weighting, rates, gaps, config.hardness)
@@ -143,7 +145,7 @@ def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueC
 
 
 class LeaguePool:
-    """Entries of a league and their shares of a learner's battles; an `OpponentPool` of `echelon.learn`."""
+    """Entries of a league and their shares of a learner's battles; implements `OpponentPool` of `echelon.learn`."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -161,9 +163,10 @@ class OpponentSampler(LeaguePool):
 
     Args:
         model: architecture of the learner, which opponents must share.
-        me: id of the learner's last entry, whose rating and results are used. Empty before the first entry: the learner
-            then counts as a new entry without games.
-        columns: the learner's layout, which opponents must share; by default that of this version.
+        me: id of the learner's last entry in the league, whose rating and results are used. The id is empty before the
+            first entry: the learner then counts as a new entry without games.
+        columns: the learner's observation and action layout, which opponents must share; by default that of this
+            version.
     """
 
     def __init__(self, store: Store, model: ModelConfig, me: str = "", columns: PolicyLayout | None = None) -> None:
@@ -174,12 +177,15 @@ class OpponentSampler(LeaguePool):
         self.set_learner(me)
 
     def set_learner(self, me: str) -> None:
-        """Set the id of the learner's last entry and refresh. An unknown id means no entry."""
+        """Set the id of the learner's last entry, and recompute the distribution of opponents.
+
+        An id that is not in the league means that the learner has no entry.
+        """
         self.me = next((entry for entry in self.store.entries() if entry.id == me), None)
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute the distribution of opponents from the current state of the league."""
+        """Recompute the probabilities of opponents from the current state of the league."""
         pool = opponent_pool(self.store, compatible_entries(self.model, self.store, self.columns), self.me)
         own_standings = [
             standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id
@@ -192,7 +198,7 @@ def compatible_entries(model: ModelConfig, store: Store, columns: PolicyLayout |
     """Return the active entries of a league with trained policies of this architecture.
 
     Args:
-        columns: the layout that they must have; by default that of this version.
+        columns: the observation and action layout that the policies must have; by default that of this version.
     """
     entries = []
     for entry in store.active():

@@ -1,4 +1,4 @@
-"""The Nash mixture of a league's payoffs: of all mixtures that no entry beats, the one of greatest entropy."""
+"""The Nash mixture of a league's payoffs: the one of greatest entropy among all mixtures that no entry beats."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ RANK = 1e-9
 def nash(payoff: Tensor) -> Tensor:
     """Return the mixture of greatest entropy among all Nash mixtures of a symmetric zero-sum game.
 
-    The value of the game is 0, so a Nash mixture is an x with `payoff @ x <= 0`, `sum(x) = 1` and `x >= 0`. These form
-    a convex set, on which the entropy has one maximum (Balduzzi et al. 2018, "Re-evaluating evaluation"). Identical
-    entries therefore have equal shares. Where the Nash mixture is unique without a copy, adding a copy changes the
-    share of no other entry. A strictly dominated entry has the share 0.
+    The value of the game is 0, so a Nash mixture is an x with `payoff @ x <= 0`, `sum(x) = 1` and `x >= 0`. All such x
+    form a convex set, on which the entropy has one maximum (Balduzzi et al. 2018, "Re-evaluating evaluation").
+    Identical entries therefore have equal shares. If the Nash mixture is unique, adding a copy of an entry changes the
+    share of no other entry. A strictly dominated entry has share 0.
 
     Args:
-        payoff: `[E, E]` antisymmetric, the advantage of the row entry over the column entry.
+        payoff: antisymmetric matrix `[E, E]`, the advantage of the row entry over the column entry.
 
     Returns:
-        `[E]` float64 shares, which sum to 1.
+        The share of each entry, `[E]` float64; the shares sum to 1.
     """
     # Imported here, because importing scipy takes more than half a second.
     from scipy.linalg import null_space
@@ -44,15 +44,15 @@ def nash(payoff: Tensor) -> Tensor:
 
 
 def exploitability(payoff: Tensor, mixture: Tensor) -> float:
-    """Gain of the best response against `mixture [E]`; 0 for a Nash mixture."""
+    """Return the gain of the best response to `mixture [E]`; 0 for a Nash mixture."""
     return float((payoff @ mixture).max())
 
 
 def interior_solution(game: Array) -> Array:
-    """Return a multiple of a Nash mixture with the largest support.
+    """Return a Nash mixture with the largest support, up to a positive factor.
 
-    Nash mixtures up to a factor are the z >= 0 with `game @ z <= 0`. With the largest sum of min(z, 1), each entry that
-    is in any Nash mixture has z >= 1, and each other entry has z = 0.
+    The multiples of Nash mixtures are the z >= 0 with `game @ z <= 0`. The z that maximizes the sum of min(z, 1) has z
+    >= 1 for each entry that is in any Nash mixture, and z = 0 for each other entry.
     """
     from scipy.optimize import linprog
 
@@ -67,12 +67,12 @@ def interior_solution(game: Array) -> Array:
 
 
 def greatest_entropy(start: Array, free: Array, others: Array) -> Array:
-    """Return the mixture of greatest entropy among `start + free @ w` that no other entry beats.
+    """Return the mixture of greatest entropy among the mixtures `start + free @ w` that no entry outside them beats.
 
     Args:
-        start: `[S]` a Nash mixture of positive shares.
-        free: `[S, F]` orthonormal directions that keep the entries of the support even.
-        others: `[E - S, S]` payoff of the entries outside the support against those in it.
+        start: a Nash mixture `[S]` whose shares are all positive.
+        free: orthonormal directions `[S, F]` that leave all S entries of the support with equal payoffs.
+        others: payoffs `[E - S, S]` of the entries outside the support against those in it.
     """
     from scipy.optimize import minimize
 
@@ -81,7 +81,7 @@ def greatest_entropy(start: Array, free: Array, others: Array) -> Array:
     tiny = np.finfo(np.float64).tiny
 
     def loss(w: Array) -> tuple[float, Array]:
-        """Negative entropy, and its gradient."""
+        """Return the negative entropy of the mixture, and its gradient with respect to `w`."""
         x = np.maximum(start + free @ w, tiny)
         return float(x @ np.log(x)), free.T @ (np.log(x) + 1)
 

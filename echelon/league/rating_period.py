@@ -1,4 +1,4 @@
-"""Closes rating periods: rates all entries at once, then promotes, demotes or retires them; also measures styles."""
+"""Closes rating periods: rates all entries at once, then promotes, demotes or retires them. Also measures styles."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from echelon.runtime.json_checks import record
 def styles_of(
     arena: LeagueArena, battles: int = BATTLES, on_entry: Callable[[str], object] = lambda name: None
 ) -> dict[str, Style]:
-    """Return the style of every entry, by name, in league battles against all scripted tiers but the weakest.
+    """Return the style (how it fights) of each entry, by name, in battles against all scripted tiers but the weakest.
 
-    Missing styles are measured, and stored if the league is writable.
+    Styles that are not stored are measured, and stored if the league is writable.
 
     Args:
         battles: even number of battles against each tier.
@@ -55,7 +55,10 @@ def styles_of(
 
 
 def stored_style(store: Store, who: str) -> Style | None:
-    """Return the stored style of an entry, or None. The file may be untrusted."""
+    """Return the stored style of an entry, or None if no style is stored.
+
+    The stored values are checked, because the league's file may be untrusted.
+    """
     row = store.get_setting(f"style {who}")
     if row is None:
         return None
@@ -64,7 +67,7 @@ def stored_style(store: Store, who: str) -> Style | None:
 
 
 def comparable_styles(store: Store) -> dict[str, Style]:
-    """Return, by id, the stored styles that were measured in the same battles as the first of them."""
+    """Return the stored styles that were measured in the same battles as the first stored style, keyed by entry id."""
     styles = {
         entry.id: entry_style for entry in store.entries() if (entry_style := stored_style(store, entry.id)) is not None
     }
@@ -76,15 +79,18 @@ def comparable_styles(store: Store) -> dict[str, Style]:
 
 
 def distances(styles: Sequence[Style]) -> list[list[float]]:
-    """Return the distance of each two styles, `[E][E]`, see `Style.distance`."""
+    """Return the distance between each pair of styles, `[E][E]`, see `Style.distance`."""
     return [[x.distance(y) for y in styles] for x in styles]
 
 
 def style_columns(styles: Mapping[str, Style], whole: bool = False) -> dict[str, dict[str, Any]]:
-    """Return columns of the standings by name: the most similar entry, `like`, and its distance, `apart`.
+    """Return columns of the standings, keyed by entry name.
+
+    `like` is the entry with the most similar style, `apart` its distance.
 
     Args:
-        whole: whether to add `style`, `response` and the position in the `plane`.
+        whole: whether to add columns for the `style`, the `response` (points against each opponent) and the position in
+            the `plane`.
     """
     require(len(styles) > 1, "--league", "one of at least two entries", len(styles))
     names, measured = list(styles), list(styles.values())
@@ -104,11 +110,11 @@ def style_columns(styles: Mapping[str, Style], whole: bool = False) -> dict[str,
 
 
 def plane(styles: Sequence[Style]) -> tuple[Tensor, Tensor]:
-    """Project styles to the plane of their first two principal components.
+    """Project styles onto the plane of their first two principal components.
 
     Returns:
-        `[E, 2]` positions, in units of `Style.distance` times the square root of the number of measures, and `[2]`
-        their shares of the variance.
+        Positions `[E, 2]`, in units of `Style.distance` times the square root of the number of measures, and the shares
+        `[2]` of the variance that the two components explain.
     """
     rows = torch.tensor([entry_style.vector for entry_style in styles], dtype=torch.float64, device="cpu")
     left_vectors, sizes, axes = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
@@ -124,7 +130,7 @@ RANKED = ("candidate", "commander")
 
 @dataclass(frozen=True)
 class Move:
-    """A change of the kind of an entry at the end of a period."""
+    """A change of an entry's kind at the end of a rating period."""
 
     id: str
     kind: str
@@ -133,13 +139,13 @@ class Move:
 
 
 def close_period(store: Store, period: int | None = None) -> int:
-    """Rate all entries by the battles of the open period, close it, and apply `moves`, in one transaction.
+    """Rate all entries by the battles of the open period, close the period, and apply `moves`, in one transaction.
 
     Args:
-        period: the period to close, by default the open one; nothing happens if another process has closed it.
+        period: the period to close, by default the open one; if another process has already closed it, nothing happens.
 
     Returns:
-        The number of the closed period.
+        The number of the period that was closed.
     """
     config = store.rules
     with store.writing():
@@ -164,10 +170,10 @@ def close_period(store: Store, period: int | None = None) -> int:
 
 
 def rounds(arena: LeagueArena, battles: Sequence[Battle]) -> Iterator[list[Battle]]:
-    """Yield rounds of a schedule's unplayed battles that may be rated, each to be played before the next round.
+    """Yield the unplayed battles that may be rated now, as rounds to be played one after another.
 
-    Entries with fewer than `cold_games` games first play opponents of similar rating (`matchmaking.rated_pairs`), and
-    all others once they have enough games. Battles that never become allowed are skipped.
+    Entries with fewer than `cold_games` games first play opponents of similar rating (`matchmaking.rated_pairs`); once
+    they have enough games, they play all others. Battles that never become allowed by these limits are skipped.
     """
     store, active = arena.store, {entry.id for entry in arena.store.active()}
     while True:
@@ -181,7 +187,7 @@ def rounds(arena: LeagueArena, battles: Sequence[Battle]) -> Iterator[list[Battl
 
 
 def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
-    """Play an entry against the active entries, see `rounds`, close the period and return its number.
+    """Play an entry against the active entries (see `rounds`), close the rating period and return its number.
 
     Args:
         seeds: number of seeds per opponent, each played once per side.
@@ -197,12 +203,13 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
 def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style] | None = None) -> list[Move]:
     """Decide promotions to commander, demotions and retirements.
 
-    The best `commanders` entries by r - k RD with at least `min_games` games and `commander_points` per game are
-    commanders; ties are broken by more games, then by name. Of the rest, the best `candidates_kept` and those with
-    fewer games stay candidates; between equal ratings `styles` decide, see `unlike_first`.
+    Commanders are the best `commanders` entries by r - k RD (rating minus k deviations) with at least `min_games` games
+    and `commander_points` per game; ties are broken by more games, then by name. The best `candidates_kept` of the
+    other entries stay candidates, as do all entries with fewer games; `styles` decide between equal ratings, see
+    `unlike_first`.
 
     Args:
-        styles: the measured styles, by id.
+        styles: the measured styles, keyed by entry id.
     """
 
     def order(standing: Standing) -> tuple[float, int, str]:
@@ -235,14 +242,15 @@ def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str,
 def unlike_first(
     rest: list[Standing], others: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style]
 ) -> list[Standing]:
-    """Return candidates in the order in which they stay: by rating, then by style among equals.
+    """Return candidates in the order of priority for staying: by rating, then by style among equals.
 
-    Equals are candidates whose rating differs by at most `equal_rating` around the last place that stays. Of these, the
-    one least similar to all that stay comes next. If one of them has no measured style, ratings alone decide.
+    Candidates count as equal if their conservative rating is within half of `equal_rating` of the last place that
+    stays. Among equals, the candidate whose style differs most from all entries that stay comes next. If an equal
+    candidate has no measured style, the rating alone decides.
 
     Args:
         rest: candidates sorted by rating.
-        others: entries that stay anyway.
+        others: entries that stay in any case.
     """
 
     def above(standing: Standing) -> float:
@@ -265,7 +273,7 @@ def unlike_first(
 
 
 def payoff_matrix(store: Store, ids: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Return points of the row entry against the column entry, `[E, E]` float64, and numbers of games."""
+    """Return points of the row entry against the column entry, and numbers of games, `[E, E]` float64 each."""
     score, games = (torch.zeros(len(ids), len(ids), dtype=torch.float64, device="cpu") for _ in range(2))
     index = {entry_id: number for number, entry_id in enumerate(ids)}
     for (x, y), (count, points) in store.payoff().items():

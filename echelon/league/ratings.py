@@ -1,6 +1,7 @@
-"""Ratings of a league, in float64: Glicko-2 of a period's entries at once, and Bradley-Terry strengths of all games.
+"""Ratings of a league in float64, with Glicko-2 for a period and Bradley-Terry strengths from all games.
 
-Glicko-2: Glickman 2012, 'Example of the Glicko-2 system'. No rating explains intransitive results: `cyclic_share`.
+Glicko-2: the algorithm of Glickman 2012, 'Example of the Glicko-2 system'. No rating explains intransitive results; for
+those see `cyclic_share`.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ POINTS_OF_BLUE = (0.5, 1.0, 0.0)
 
 
 def ratings_of(rows: Sequence[Sequence[float]]) -> Ratings:
-    """Return ratings from rows of rating, deviation and volatility, one row per entry."""
+    """Create ratings from one row per entry: rating, deviation and volatility."""
     return Ratings(*torch.tensor(rows, dtype=torch.float64, device="cpu").view(-1, 3).unbind(-1))
 
 
 def games_of(matches: Sequence[tuple[str, str, int]], ids: Sequence[str]) -> Games:
-    """Return games from matches (ids of blue and red, winner); entries are numbered as in `ids`."""
+    """Create games from matches (blue's id, red's id, winner); an entry's number is its position in `ids`."""
     index = {entry_id: number for number, entry_id in enumerate(ids)}
     pairs = [(index[blue], index[red]) for blue, red, _ in matches]
     blue, red = torch.tensor(pairs, dtype=torch.int64, device="cpu").view(-1, 2).unbind(-1)
@@ -56,15 +57,19 @@ def games_of(matches: Sequence[tuple[str, str, int]], ids: Sequence[str]) -> Gam
 
 
 def expected_score(mu: Tensor, mu_other: Tensor, phi_other: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the expected score E and the weight g(phi) of the opponent's deviation (step 3), internal scale."""
+    """Return the expected score E and the weight g(phi) of the opponent's deviation (step 3 of Glicko-2).
+
+    All values are on Glicko-2's internal scale.
+    """
     g = 1 / torch.sqrt(1 + 3 * phi_other**2 / math.pi**2)
     return torch.sigmoid(g * (mu - mu_other)), g
 
 
 def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
-    """Return the ratings after a period, computed from the ratings before it (steps 2 to 8).
+    """Return the ratings after a period, computed from the ratings before it (steps 2 to 8 of Glicko-2).
 
-    The order of games matters only up to rounding. The deviation of entries without games grows, up to `DEVIATION`.
+    The order of games changes the result only by rounding errors. For entries without games, the deviation grows, at
+    most to `DEVIATION`.
     """
     mu, phi, sigma = (before.rating - RATING) / SCALE, before.deviation / SCALE, before.volatility
     # Each game counts once for each of its two entries.
@@ -84,14 +89,14 @@ def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
 
 
 def rating_against(others: Ratings, games: Tensor, points: Tensor) -> tuple[float, float]:
-    """Return rating and deviation of a player from its games against opponents whose ratings are fixed.
+    """Return the rating and deviation of a player from its games against opponents whose ratings are fixed.
 
-    The rating is the maximum of the posterior: the normal prior of an entry without games (`RATING`, `DEVIATION`) times
-    Glicko's likelihood. The deviation is that of the normal distribution with the same curvature at the maximum.
+    The rating is the maximum of the posterior, which is the prior (a normal distribution with `RATING` and `DEVIATION`)
+    times Glicko's likelihood. The deviation is that of the normal distribution with the same curvature at the maximum.
 
     Args:
         others: ratings of O opponents.
-        games, points: `[O]`, games against each opponent and points in them, 0.5 for a draw.
+        games, points: number of games against each opponent and points in them, `[O]` each; a draw gives 0.5 points.
     """
     mu, phi, prior = (others.rating - RATING) / SCALE, others.deviation / SCALE, (SCALE / DEVIATION) ** 2
     games, points = games.double(), points.double()
@@ -112,7 +117,7 @@ def rating_against(others: Ratings, games: Tensor, points: Tensor) -> tuple[floa
 
 
 def new_volatility(phi: Tensor, sigma: Tensor, v: Tensor, delta: Tensor, tau: float) -> Tensor:
-    """Return the new volatility `[E]` (step 5): the root of f by the Illinois method, vectorised over entries."""
+    """Return the new volatility `[E]` (step 5 of Glicko-2): the root of f by the Illinois method."""
     a = torch.log(sigma**2)
 
     def f(x: Tensor) -> Tensor:
@@ -146,22 +151,24 @@ ROUNDING = 1e-13
 
 
 def advantage(score: Tensor, games: Tensor) -> Tensor:
-    """Return the antisymmetric payoff in [-1, 1], `[E, E]` float64; 0 for pairs without games.
+    """Return the antisymmetric payoff in [-1, 1], `[E, E]` float64: points per game minus the opponent's.
+
+    The payoff is 0 for pairs without games.
 
     Args:
-        score: `[E, E]` points of the row against the column.
-        games: `[E, E]` games of each pair.
+        score: points `[E, E]` of the row entry against the column entry.
+        games: number of games `[E, E]` of each pair.
     """
     rate = torch.where(games > 0, score / games.clamp_min(1), 0.5).double()
     return rate - rate.T
 
 
 def cyclic_share(score: Tensor, games: Tensor) -> tuple[float, float]:
-    """Return the share of the payoff's sum of squares that ratings do not explain, 0..1, and the share due to chance.
+    """Return the share (0..1) of the payoff's sum of squares that no rating explains, and its expected value by chance.
 
-    A payoff is split into a transitive part, here the expected scores of Bradley-Terry strengths, and the rest, which
-    is cyclic (Balduzzi et al. 2018, "Re-evaluating evaluation", which uses mean log odds). The share due to chance is
-    the expected rest for this number of games, without draws, if only the strengths mattered.
+    A payoff is split into a transitive part (here the expected scores from Bradley-Terry strengths) and a cyclic rest,
+    as in Balduzzi et al. 2018, "Re-evaluating evaluation", which uses mean log odds. The share due to chance is the
+    expected size of the rest, for this number of games without draws, if only the strengths determined results.
 
     Args:
         score, games: as in `advantage`.
@@ -178,13 +185,15 @@ def cyclic_share(score: Tensor, games: Tensor) -> tuple[float, float]:
 
 
 def bradley_terry(score: Tensor) -> Tensor:
-    """Return the maximum likelihood strengths of the Bradley-Terry model, `[E]` float64, rating scale, mean 1500.
+    """Return the maximum likelihood strengths of the Bradley-Terry model, `[E]` float64, as ratings with mean 1500.
 
-    Bradley and Terry 1952, with `PRIOR_GAMES` drawn games for each pair. The likelihood is concave in the strengths.
-    Newton's method halves steps that would lower it, and ends when no strength changes by more than `TOLERANCE`.
+    The model is that of Bradley and Terry 1952, with `PRIOR_GAMES` additional drawn games for each pair. The
+    log-likelihood is concave in the strengths. Newton's method halves each step that would lower the log-likelihood,
+    and ends when no strength changes by more than `TOLERANCE`.
 
     Args:
-        score: `[E, E]` points of the row against the column, 0.5 for a draw; the points of a pair add up to its games.
+        score: points `[E, E]` of the row entry against the column entry, 0.5 for a draw; the points of a pair add up to
+            its number of games.
     """
     points = score.double() + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64, device="cpu"))
     strength = torch.zeros(len(score), dtype=torch.float64, device="cpu")
@@ -200,12 +209,12 @@ def bradley_terry(score: Tensor) -> Tensor:
 
 
 def log_likelihood(strength: Tensor, points: Tensor) -> Tensor:
-    """Return the log-likelihood `[]` of `strength [E]` for the points `[E, E]` of row against column; at most 0."""
+    """Return the log-likelihood `[]`, at most 0, of `strength [E]` for the row entries' `points [E, E]`."""
     return -(points * torch.nn.functional.softplus(strength[None, :] - strength[:, None])).sum()
 
 
 def newton_step(strength: Tensor, points: Tensor) -> Tensor:
-    """Return the Newton step `[E]` of `bradley_terry`, with mean 0, because the likelihood ignores the mean."""
+    """Return the Newton step `[E]` of `bradley_terry`; its mean is 0, because only differences of strengths matter."""
     loses = torch.sigmoid(strength[None, :] - strength[:, None])
     surprise = points * loses
     weight = (points + points.T) * loses * loses.T

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     id: str
     """sha256 of its weights, or `scripted_id` of a scripted tier."""
     kind: str
-    """One of `schema.KINDS`."""
+    """One of `database.KINDS`."""
     name: str
     parent: str | None
     """Id of its parent entry."""
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
     @property
     def is_scripted(self) -> bool:
-        """Whether it is a scripted tier; only their names contain a colon."""
+        """Whether the entry is a scripted tier; only names of tiers contain a colon."""
         return ":" in self.name
 
 
@@ -55,11 +55,11 @@ class MatchRecord(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Unique key of the match, from commanders, seed and recipe."""
+        """Unique key of the match, built from both entries, the seed and the recipe."""
         return match_key(Battle(self.blue, self.red, self.seed), self.recipe)
 
     def points(self, who: str) -> float:
-        """Return the points of one of the two entries: 1 for a win, 0.5 for a draw, 0 for a loss."""
+        """Return the points of the entry `who` in this match: 1 for a win, 0.5 for a draw, 0 for a loss."""
         blue = POINTS_OF_BLUE[self.winner]
         return blue if who == self.blue else 1 - blue
 
@@ -73,12 +73,12 @@ def match_key(battle: Battle, recipe: str) -> str:
 
 
 def match_recipe(map_seed: int, precision: str) -> str:
-    """Return the other parameters of a match under the current rules, as JSON: versions, map seed and precision."""
+    """Return the parameters of a match besides entries and seed, as JSON: versions, map seed and precision."""
     return json.dumps({**current_versions().as_json(), "map_seed": map_seed, "precision": precision})
 
 
 def recipe_versions(recipe: str) -> Versions:
-    """Return the versions of rules and map generator in a match's recipe."""
+    """Return the versions of the game rules and of the map generator that a match's recipe names."""
     try:
         values = json.loads(recipe)
     except (ValueError, RecursionError):
@@ -88,7 +88,7 @@ def recipe_versions(recipe: str) -> Versions:
 
 
 class Standing(NamedTuple):
-    """Rating of an entry after the last closed period, and totals of all its games."""
+    """Rating of an entry after the last closed rating period, and totals of all its games."""
 
     id: str
     name: str
@@ -101,13 +101,13 @@ class Standing(NamedTuple):
     """Points in these games: 1 for a win, 0.5 for a draw."""
 
     def conservative(self, conservatism: float) -> float:
-        """Return the conservative rating r - k RD, with k = `conservatism`."""
+        """Return the conservative rating r - k RD: the rating minus k = `conservatism` deviations."""
         return self.rating - conservatism * self.deviation
 
 
 @dataclass(frozen=True)
 class Change:
-    """A recorded change of an entry or a role, with its reason."""
+    """A recorded change of an entry or of a training role, with its reason."""
 
     period: int
     name: str
@@ -116,7 +116,7 @@ class Change:
 
 
 def scripted_id(name: str) -> str | None:
-    """Return the id of an entry `heuristic:TIER@RULES`, the sha256 of its name; None for other names."""
+    """Return the id of a scripted entry `heuristic:TIER@RULES`, the sha256 of its name; None for other names."""
     return hashlib.sha256(name.encode()).hexdigest() if is_scripted(name) else None
 
 
@@ -141,7 +141,10 @@ NOUNS = (
 
 
 def commander_name(digest: str, used: set[str]) -> str:
-    """Return a name derived from a sha256 in hex. A number is appended if the name is in `used`."""
+    """Return a readable name derived from a sha256 in hexadecimal.
+
+    If `used` contains this name, a number is appended.
+    """
     number = int(digest[:16], 16)
     name = f"{ADJECTIVES[number % len(ADJECTIVES)]}-{NOUNS[number // len(ADJECTIVES) % len(NOUNS)]}"
     numbered = (f"{name}-{count}" for count in itertools.count(2))

@@ -3,9 +3,9 @@
 Every change is one transaction that takes the write lock at its start (`BEGIN IMMEDIATE`) and is durable at its end
 (WAL, synchronous FULL). Interrupted transactions are rolled back.
 
-Weights are content-addressed: each policy has a folder named by the sha256 of its weights, with `checkpoint.json` and
-`policy.safetensors` of a checkpoint. Folders are written under a temporary name, synced to disk and renamed before the
-database refers to them.
+Weights are content-addressed: each policy has a folder named by the sha256 of its weights, which contains the files
+`checkpoint.json` and `policy.safetensors` of a checkpoint. A folder is written under a temporary name, synced to disk
+and renamed before the database refers to it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WeightStore:
         self.load = functools.lru_cache(capacity)(lambda digest: self.open(digest).policy())
 
     def path(self, digest: str) -> Path:
-        """Return the folder of the weights with this sha256, which may not exist."""
+        """Return the folder of the weights with this sha256; it need not exist."""
         SHA256(WEIGHTS_FOLDER, digest)
         return self.folder / digest
 
@@ -69,7 +69,7 @@ class WeightStore:
         """Validate the policy of a checkpoint, copy it into the store and return its sha256. Idempotent.
 
         Raises:
-            FileError: if the checkpoint is invalid, or cannot be copied; the store is then unchanged.
+            FileError: if the checkpoint is invalid or cannot be copied; the store is then unchanged.
         """
         checkpoint.policy()
         digest = str(checkpoint.metadata["files"][POLICY])
@@ -88,7 +88,7 @@ class WeightStore:
         return digest
 
     def open(self, digest: str) -> Checkpoint:
-        """Open a stored checkpoint and verify its metadata; the weights' hash is verified when they are read."""
+        """Open a stored checkpoint and verify its metadata; the hash of its weights is verified when they are read."""
         path = self.path(digest)
         if path.is_symlink():
             raise FileError(f"{WEIGHTS_FOLDER}/{digest}: expected a folder, got a link")
@@ -99,7 +99,10 @@ class WeightStore:
         return checkpoint
 
     def policy(self, digest: str) -> ActorCritic:
-        """Load a policy on the CPU in evaluation mode. The cache shares it, so it must not be modified."""
+        """Load a policy on the CPU in evaluation mode.
+
+        The policy is shared through the cache, so callers must not modify it.
+        """
         return self.load(digest)
 
     @property
@@ -123,7 +126,7 @@ character after `/`."""
 
 
 class Store:
-    """A league in a folder: its database, and the store of its weights."""
+    """A league in a folder: the database and the weights of its entries."""
 
     def __init__(self, folder: str | Path, file: str = FILE) -> None:
         self.folder = Path(folder)
@@ -154,10 +157,10 @@ class Store:
 
     @staticmethod
     def build(folder: str | Path, fill: Callable[[Store], object]) -> Store:
-        """Create a league. Its database appears atomically, when it is complete.
+        """Create a league. The database file appears atomically, when it is complete.
 
         Args:
-            fill: inserts settings and rows, in any order; it must check their references itself.
+            fill: inserts settings and rows, in any order; it must check references between rows itself.
         """
         path = Path(folder) / FILE
         draft = path.with_name(f".{FILE}.{os.getpid()}")
@@ -189,7 +192,7 @@ class Store:
         self.database.close()
 
     def read(self, table: str, columns: Sequence[str], query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return rows of a table after checking their values, because the file may be untrusted."""
+        """Return rows of a table after checking their values, because the league's file may be untrusted."""
         rows = self.execute(query, *values)
         for number, row in enumerate(rows):
             sqlite.check_values(
@@ -205,7 +208,7 @@ class Store:
             self.database.insert("league", [(name, json.dumps(value, sort_keys=True))], "OR REPLACE")
 
     def set_config(self, env: EnvConfig, rules: LeagueConfig) -> None:
-        """Store the environment config of the battles, the rules, and the version of Echelon."""
+        """Store the environment config of the battles, the rules of the league, and the version of Echelon."""
         self.set_setting("env", env.signature())
         self.set_setting("rules", as_json(rules))
         self.set_setting("written_by", {"version": version.VERSION})
@@ -233,7 +236,7 @@ class Store:
         return rules
 
     def role(self, name: str) -> dict[str, Any]:
-        """Return the stored progress of a role of `evolve`; empty before its first turn."""
+        """Return the stored progress of a training role of `evolve`; empty before the role's first turn."""
         values = self.get_setting(f"role {name}") or {}
         record({}, later=sqlite.RULES["role"])(f"{self.path}: role {name}", values)
         return values
@@ -241,10 +244,12 @@ class Store:
     # Entries
 
     def add(self, checkpoint: str | Path, kind: str = "candidate", parent: str | None = None) -> Entry:
-        """Add the policy of a checkpoint as an entry. Idempotent; a retired entry becomes active again.
+        """Add the policy of a checkpoint as an entry.
+
+        Adding the same policy again changes nothing, except that a retired entry becomes active again.
 
         Args:
-            kind: kind of the entry, one of `schema.KINDS`.
+            kind: kind of the entry, one of `database.KINDS`.
             parent: id of the entry that it was trained from; by default the newest of its `ancestors` that is an entry,
                 or None.
         """
@@ -268,7 +273,7 @@ class Store:
     def add_weights(self, checkpoint: str | Path) -> str:
         """Add the weights of a trained policy, by name or path, to the weight store and return their sha256.
 
-        A policy trained under earlier rules is logged.
+        If the policy was trained under earlier rules of the game, a warning is logged.
         """
         limit = "a policy with weights; `evaluate NAME --league FOLDER` rates a commander of packs"
         require(not names_orders(checkpoint), "an entry of a league", limit, checkpoint)
@@ -280,7 +285,7 @@ class Store:
         return self.weights.add(source)
 
     def entries(self, *kinds: str) -> list[Entry]:
-        """Return the entries of the given kinds, or all, oldest first."""
+        """Return the entries of the given kinds, oldest first; without kinds, return all entries."""
         query = "SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid"
         rows = [Entry._make(row) for row in self.read("entries", Entry._fields, query)]
         for number, entry in enumerate(rows):
@@ -308,12 +313,12 @@ class Store:
             self.record_change(change, reason, entry, period)
 
     def record_change(self, change: str, reason: str, entry: Entry | None = None, period: int | None = None) -> None:
-        """Record a change of an entry, or of a role without one.
+        """Record a change of an entry; without an entry, a change of a training role.
 
         Args:
-            change: one of `schema.CHANGES`.
+            change: one of `database.CHANGES`.
             reason: unprintable characters become question marks; at most `LONGEST_REASON` characters are stored.
-            period: period of the change; the open one by default.
+            period: rating period of the change; the open one by default.
         """
         line = "".join(letter if letter.isprintable() else "?" for letter in reason)[: sqlite.LONGEST_REASON]
         with self.writing():
@@ -322,7 +327,7 @@ class Store:
             self.database.insert("changes (period, entry, change, reason, created)", [row])
 
     def changes(self) -> list[Change]:
-        """Return all recorded changes, oldest first."""
+        """Return all recorded changes of entries and roles, oldest first."""
         names = {entry.id: entry.name for entry in self.entries()}
         query = "SELECT period, entry, change, reason FROM changes ORDER BY number"
         rows = self.read("changes", ("period", "entry", "change", "reason"), query)
@@ -331,7 +336,7 @@ class Store:
     # Matches
 
     def record(self, matches: Sequence[MatchRecord]) -> int:
-        """Insert matches into the open period and release their claims; return the number of new ones."""
+        """Insert matches into the open rating period and release their claims; return the number of new matches."""
         with self.writing():
             period, now_s = self.period, time.time()
             marks = ", ".join("?" * (3 + len(MatchRecord._fields)))
@@ -345,9 +350,9 @@ class Store:
             return new
 
     def played(self, battles: Iterable[Battle]) -> set[Battle]:
-        """Return those `battles` that have a match recorded under the current rules and map generator.
+        """Return those of `battles` that have a match recorded under the current rules and map generator.
 
-        The query uses the keys' index, so its time does not depend on the number of matches.
+        The query uses the index of match keys, so its time hardly depends on the number of matches.
         """
         recipes = self.read("matches", ("recipe",), RECIPES)
         with as_file_error(self.path):
@@ -359,7 +364,7 @@ class Store:
         return {keys[key] for (key,) in rows}
 
     def matches(self, period: int | None = None) -> list[MatchRecord]:
-        """Return the matches of a period, or all, in the order of recording."""
+        """Return the matches of a rating period, in the order of recording; without a period, return all matches."""
         query = f"SELECT {MATCH_COLUMNS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid"
         records = [MatchRecord._make(row) for row in self.read("matches", MatchRecord._fields, query, period)]
         ids = {entry.id for entry in self.entries()}
@@ -369,7 +374,7 @@ class Store:
         return records
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:
-        """Return the number of games of each ordered pair of ids that played, and the points of the first."""
+        """Return the number of games of each ordered pair of entry ids, and the first entry's points in them."""
         return {(x, y): (games, score) for x, y, games, score in self.execute("SELECT * FROM payoff")}
 
     # Ratings
@@ -392,7 +397,7 @@ class Store:
         return {standing.id for standing in self.standings() if standing.games > 0}
 
     def close_period(self, ratings: dict[str, tuple[float, float, float]]) -> None:
-        """Store rating, deviation and volatility by id for the open period, close it and open the next one."""
+        """Store each entry's rating, deviation and volatility for the open period, close it and open the next one."""
         with self.writing():
             period, now_s = self.period, time.time()
             self.database.insert("ratings", [(period, entry_id, *row) for entry_id, row in ratings.items()])
@@ -400,7 +405,7 @@ class Store:
             self.database.insert("periods", [(period + 1, now_s, None)])
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
-        """Return period, rating, deviation and volatility of an entry, oldest first."""
+        """Return an entry's rating, deviation and volatility after each rating period, oldest first."""
         columns = ("period", "rating", "deviation", "volatility")
         query = f"SELECT {', '.join(columns)} FROM ratings WHERE entry = ? ORDER BY period"
         return [(period, *values) for period, *values in self.read("ratings", columns, query, entry.id)]

@@ -18,10 +18,10 @@ from echelon.viewer.paper import save
 def show_standings(
     store: Store, as_json: bool, title: str, more: Mapping[str, Mapping[str, Any]] | None = None
 ) -> None:
-    """Print the standings, which of their figures is safe against copies, and how age and rating correlate.
+    """Print the standings, which of their figures copies of entries do not change, and how age and rating correlate.
 
     Args:
-        more: further columns by the entry's name.
+        more: further columns, keyed by the entry's name.
     """
     show_table([{**row, **(more or {}).get(row["name"], {})} for row in standing_rows(store)], as_json, title)
     if as_json:
@@ -33,7 +33,7 @@ def show_standings(
 
 
 def show_payoff(store: Store, path: Path, as_json: bool) -> None:
-    """Plot the payoff matrix; print its Nash mixture and its cyclic share."""
+    """Plot the payoff matrix of a league; print its Nash mixture and its cyclic share."""
     payoff = compute_payoff(store)
     save(payoff_figure(payoff.names, payoff.share, payoff.games), path)
     if as_json:
@@ -54,7 +54,7 @@ def draw_ratings(store: Store, path: Path) -> None:
     """Plot the ratings of all entries over the rating periods.
 
     Raises:
-        ConfigError: if no period is closed.
+        ConfigError: if no rating period is closed.
     """
     histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
     require(any(histories.values()), "--league", "one with a closed rating period", str(store.folder))
@@ -65,7 +65,7 @@ def draw_ratings(store: Store, path: Path) -> None:
 def draw_styles(
     arena: LeagueArena, path: Path, whole: bool, on_entry: Callable[[str], object]
 ) -> dict[str, dict[str, Any]]:
-    """Measure and plot the styles of all entries; return further columns of the standings, by name."""
+    """Measure and plot the styles of all entries; return further columns of the standings, keyed by entry name."""
     styles = styles_of(arena, on_entry=on_entry)
     points, shares = plane(list(styles.values()))
     save(styles_figure(list(styles), points.numpy(), shares.tolist()), path)
@@ -73,7 +73,7 @@ def draw_styles(
 
 
 def show_history(store: Store, name: str, as_json: bool) -> None:
-    """Print the ratings of an entry by period, and its recorded changes."""
+    """Print an entry's rating after each period, and the recorded changes of the entry."""
     entry = store.find(name)
     columns = ("period", "rating", "deviation", "volatility")
     rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in store.history(entry)]

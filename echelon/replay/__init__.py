@@ -1,1 +1,1 @@
-"""Recorded battles: recorded on the device, converted to events, and written to one file."""
+"""Recorded battles: recorded on the device, converted to events on the host, and written to one file."""

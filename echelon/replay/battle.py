@@ -1,8 +1,9 @@
-"""Contents of a recorded battle: its moments, one per decision, and the events between them, by tick.
+"""Contents of a recorded battle: its moments, one after each decision, and the events in the ticks between them.
 
-Everything is a numpy array of integers, as in the file; the units convert them. A battle of T decisions has T + 1
-moments, and moment 0 is its start. Decision d leads from moment d to moment d + 1. A tick is a substep: tick k is the
-(k + 1)-th substep of the battle, so moment m is the state before tick m * `decision_repeat`.
+All values are NumPy arrays of integers, as in the file; units such as `POS_PER_VOX` convert them. A battle of T
+decisions has T + 1 moments; moment 0 is the battle's start. Decision d leads from moment d to moment d + 1. A tick is a
+substep of the simulation: tick k is the (k + 1)-th substep of the battle, so moment m is the state before tick m *
+`decision_repeat`.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ RECORD = 2
 
 
 class Fact(IntFlag):
-    """Bits of `Battle.facts`: condition of a mech at a moment."""
+    """Bits of `Battle.facts`: the condition of a mech at a moment."""
 
     ALIVE = 1
     FALLEN = 2
@@ -45,7 +46,7 @@ class Fact(IntFlag):
 
 
 class Shown(IntFlag):
-    """Bits of `Battle.contact_facts`: properties of a contact."""
+    """Bits of `Battle.contact_facts`: the properties of a contact (a mech that another mech observes)."""
 
     HOSTILE = 1
     INTEL = 2
@@ -64,7 +65,7 @@ class Shown(IntFlag):
 
 
 class Condition(IntEnum):
-    """Condition that a mech entered or left, in `Battle.conditions`."""
+    """A condition that a mech entered or left, in `Battle.conditions`."""
 
     SHUT_DOWN = 0
     """Its heat rose above its capacity."""
@@ -77,7 +78,7 @@ class Condition(IntEnum):
 
 
 class Switch(IntFlag):
-    """Bits of `Battle.switches`: the mech's controls besides movement and fire."""
+    """Bits of `Battle.switches`: the controls that a mech used, besides movement and fire."""
 
     VENT = 1
     ECM = 2
@@ -88,7 +89,7 @@ class Switch(IntFlag):
 
 
 class FlightEnd(IntEnum):
-    """Reason why a flight ended."""
+    """Why a shot's flight ended."""
 
     NOTHING = 0
     """Its lifetime ended, or it left the map."""
@@ -140,7 +141,10 @@ ORDER_PLACE = slice(1, 3)
 
 @dataclass(frozen=True)
 class Battle:
-    """One recorded battle. N mechs, blue first; P packs; C contact slots; F ego columns."""
+    """One recorded battle.
+
+    The arrays have N mechs (blue first), P packs, C contact slots and F columns of the ego stream (own condition).
+    """
 
     about: dict[str, Any]
     """`blue`, `red`: names of the commanders; `seed`; `map`: its recipe, `seed` and `sha256`, or `position`, the index
@@ -215,7 +219,7 @@ class Battle:
 
 @dataclass(frozen=True)
 class Replay:
-    """The battles of one file, and their common data."""
+    """The battles of one replay file, and the data that all of them share."""
 
     about: dict[str, Any]
     """`record`: version of the contents, `RECORD`; `env`: settings of the battles; `dt_s`,

@@ -1,6 +1,6 @@
-"""Replays as one safetensors file, with the other data of the battles as JSON in its metadata.
+"""Replay files: one safetensors file, whose metadata has the other data of the battles as JSON.
 
-Types and shapes are checked in the header, before the arrays are read; then all numbers are checked for their range.
+Types and shapes are checked in the header before arrays are read; then the range of all numbers is checked.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ WHOLE = 2**31 - 1
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a battle's arrays, from its settings and its number of moments."""
+    """Sizes of a battle's arrays, which follow from its settings and its number of moments."""
 
     config: EnvConfig
     moments: int
@@ -82,12 +82,12 @@ class Sizes:
 
     @property
     def packs(self) -> int:
-        """Number of packs of both teams."""
+        """Number of packs in both teams."""
         return max(build_formation(self.config).pack) + 1
 
 
 def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
-    """Check types and shapes of one battle's arrays before any of them is read."""
+    """Check types and shapes of one battle's arrays, before any array is read."""
     keys = {*NAMES, *(key for key in OPTIONAL if key in listed)}
     for key in listed.keys() - keys - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
         raise FileError(f"{where}: unexpected array {key}")
@@ -118,7 +118,7 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
 
 
 def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], sizes: Sizes) -> None:
-    """Check types and shapes of recorded observations, if a battle has them."""
+    """Check types and shapes of the recorded observations, if the battle has any."""
     moments, mechs = sizes.moments, sizes.config.num_mechs
     for key in (key for key in listed if key.startswith(OBSERVATION)):
         kind, shape = listed[key]
@@ -129,7 +129,7 @@ def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], size
 
 
 def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
-    """Return the sides of every array: `(n, n)` for exactly n, `(None, n)` for at most n."""
+    """Return the allowed size of each array dimension, where `(n, n)` means exactly n and `(None, n)` at most n."""
     config = sizes.config
     count = config.num_mechs
     pairs, shots = sizes.ticks * count * count, sizes.ticks * count * len(config.catalog.weapons)
@@ -162,7 +162,7 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
 
 
 def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
-    """Check the range of every number of one battle, so that drawing code may use it as an index."""
+    """Check the range of every number of one battle, because drawing code uses the numbers as indices."""
     config = sizes.config
     mechs, packs = config.num_mechs, sizes.packs
     bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}
@@ -193,7 +193,7 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
 
 
 def check_orders(where: str, orders: np.ndarray, sizes: Sizes) -> None:
-    """Check the orders of mechs, `Battle.orders`."""
+    """Check the values of `Battle.orders`, the last order that each mech received."""
     limits = {
         OrderField.KIND: (0, max(OrderKind)),
         OrderField.TARGET: (NO_INDEX, sizes.config.num_mechs - 1),
@@ -205,14 +205,14 @@ def check_orders(where: str, orders: np.ndarray, sizes: Sizes) -> None:
 
 
 def check_range(where: str, key: str, array: np.ndarray, limits: Limits) -> None:
-    """Raise `FileError` for numbers outside `limits`, lowest and highest."""
+    """Raise `FileError` if a number is outside `limits`, a pair of the lowest and the highest value."""
     low, high = limits
     if array.size and not low <= array.min() <= array.max() <= high:
         raise FileError(f"{where}: {key} must be {low}..{high}, got {array.min()}..{array.max()}")
 
 
 def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
-    """Return the range of each column of an event table."""
+    """Return the allowed range of each column of an event table."""
     config = sizes.config
     world, coordinate = config.world, (-(2**15), 2**15 - 1)
     tick, mech, mech_or_none = (0, sizes.ticks - 1), (0, config.num_mechs - 1), (NO_INDEX, config.num_mechs - 1)
@@ -252,7 +252,7 @@ WORD, POINTS = checks.text(64), checks.number(1e-3, 1e6)
 
 
 def anything(where: str, value: Any) -> None:
-    """Accept any value; it is checked elsewhere."""
+    """Accept any value; another check validates it."""
 
 
 ENVELOPE = checks.record(
@@ -281,18 +281,18 @@ WEAPON = checks.record(
 
 
 def signed(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata with its hash."""
+    """Return the metadata with the additional key `HASH`, its sha256."""
     return {**metadata, HASH: metadata_digest(metadata)}
 
 
 def metadata_digest(metadata: dict[str, Any]) -> str:
-    """Return the sha256 of metadata as JSON, without its hash."""
+    """Return the sha256 of the metadata as JSON, without the key `HASH`."""
     unhashed = {name: value for name, value in metadata.items() if name != HASH}
     return hashlib.sha256(json.dumps(unhashed, sort_keys=True).encode()).hexdigest()
 
 
 def check_metadata(name: str, metadata: Any) -> EnvConfig:
-    """Check all metadata of a replay, and return the settings of its battles."""
+    """Check all metadata of a replay, and return the environment config of its battles."""
     checks.check_schema(name, metadata, SCHEMA, VERSION)
     checks.OBJECT(f"{name}: replay", metadata.get("replay"))
     env = metadata["replay"].get("env")
@@ -354,7 +354,7 @@ def mech_check(n: int, config: EnvConfig) -> checks.Check:
 
 
 def check_feature(where: str, value: Any) -> None:
-    """Check a feature of the ego stream: name, number of columns, lowest and highest value."""
+    """Check a feature of the ego stream (a mech's own condition): name, number of columns, lowest and highest value."""
     checks.row(WORD, checks.integer(1, 256), checks.number(-1e6, 1e6), checks.number(-1e6, 1e6))(where, value)
     expect(value[2] < value[3], where, "a range from low to high", value)
 
@@ -383,7 +383,7 @@ def battle_check(config: EnvConfig) -> checks.Check:
 
 
 def map_check(config: EnvConfig) -> checks.Check:
-    """Return the check of `map`: a recipe, or the index of one of the config's positions."""
+    """Return the check for a battle's `map`, which is a recipe or the index of a position in the config."""
     if config.positions:
         return checks.record({POSITION: checks.integer(0, len(config.positions) - 1)})
     return check_recipe
@@ -408,7 +408,7 @@ def save(replay: Replay, path: Path | str) -> None:
         path: the file.
 
     Raises:
-        FileError: the file cannot be written.
+        FileError: if the file cannot be written.
     """
     tensors = {
         f"{b}/{name}": np.ascontiguousarray(array)
@@ -428,14 +428,14 @@ def save(replay: Replay, path: Path | str) -> None:
 
 
 def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
-    """Return every array of a battle by its name in a file."""
+    """Return every array of a battle, keyed by its name in a file."""
     arrays = {name: getattr(battle, name) for name in NAMES}
     arrays |= {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
     return {**arrays, **{f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}}
 
 
 def digest(tensors: dict[str, np.ndarray]) -> str:
-    """Return the sha256 of the tensors, sorted by name."""
+    """Return the sha256 of the tensors, in the order of their names."""
     sha256 = hashlib.sha256()
     for name in sorted(tensors):
         sha256.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
@@ -444,7 +444,7 @@ def digest(tensors: dict[str, np.ndarray]) -> str:
 
 
 def read(path: Path | str) -> Replay:
-    """Read a replay and check all of it: first metadata and shapes, then the numbers.
+    """Read a replay and check all of it: first the metadata and shapes, then the numbers.
 
     Args:
         path: the file.
@@ -453,7 +453,7 @@ def read(path: Path | str) -> Replay:
         The replay.
 
     Raises:
-        FileError: the file cannot be read, or its content is invalid.
+        FileError: if the file cannot be read, or its content is invalid.
     """
     path = Path(path)
     name, parsed = path.name, list[tuple[dict[str, Any], list[Sizes]]]()
@@ -477,9 +477,9 @@ def read(path: Path | str) -> Replay:
 
 
 def contents_of(name: str, header: Header) -> tuple[dict[str, Any], list[Sizes]]:
-    """Check the header of a replay file; return its metadata and the sizes of each battle.
+    """Check the header of a replay file; return its metadata and the array sizes of each battle.
 
-    The file must contain the arrays of the battles in the metadata, and no others.
+    The file must contain exactly the arrays of the battles that its metadata lists.
     """
     metadata = parse_json(name, header.metadata.get(METADATA, "{}").encode())
     config = check_metadata(name, metadata)

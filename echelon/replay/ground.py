@@ -1,4 +1,4 @@
-"""Terrain of a recorded battle, from its recipe or position; and the common data of a replay's battles."""
+"""Terrain of a recorded battle, rebuilt from its map recipe or its position, and data that a replay's battles share."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +22,13 @@ POSITION = "position"
 
 
 def config_of(replay: Replay) -> EnvConfig:
-    """Return the settings of a replay's battles."""
+    """Return the environment config of a replay's battles."""
     with as_file_error("replay"):
         return env_from_json(replay.about.get("env", {}))
 
 
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
-    """Return the materials `[Z, Y, X]` uint8 of the map at the start of the battle."""
+    """Return the materials `[Z, Y, X]` uint8 of a battle's map at the start of the battle."""
     config = config_of(replay)
     if config.positions:
         return ground_of(config.positions[battle.about["map"][POSITION]], config.world)[0].numpy()
@@ -38,19 +38,19 @@ def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
 
 
 def opaque_materials(replay: Replay) -> list[str]:
-    """Return the names of opaque materials."""
+    """Return the names of the materials that block sight."""
     catalog = config_of(replay).catalog
     return [material.name.lower() for material in Material if catalog.material(material).opaque]
 
 
 def objective_of(replay: Replay, battle: Battle) -> Objective:
-    """Return the objective of a battle's initial position, by default zone control."""
+    """Return the objective of a battle: the one of its initial position, or else zone control."""
     number = battle.about["map"].get(POSITION)
     return Objective() if number is None else config_of(replay).positions[number].objective
 
 
 def zones_of(replay: Replay, battle: Battle) -> list[list[float]]:
-    """Return x, y of the centre of each zone of a battle, and its radius, vox."""
+    """Return x and y of the centre and the radius of each zone of a battle, vox."""
     circle = objective_of(replay, battle).second_zone
     if not circle:
         return [battle.about["zone"]]
@@ -60,7 +60,7 @@ def zones_of(replay: Replay, battle: Battle) -> list[list[float]]:
 
 @dataclass(frozen=True)
 class MapName:
-    """Identity of a battle's map."""
+    """Identifies the map of a battle."""
 
     number: int | None
     """Index in the map pool, or among positions; None for a map that was renewed or passed in."""
@@ -69,7 +69,7 @@ class MapName:
 
 
 def name_map(replay: Replay, battle: Battle) -> MapName:
-    """Return the map of a battle, from its recipe and settings, or from its position."""
+    """Return the identity of a battle's map, from its recipe and the config, or from its position."""
     config = config_of(replay)
     if config.positions:
         return MapName(battle.about["map"][POSITION], [])
@@ -83,7 +83,7 @@ def name_map(replay: Replay, battle: Battle) -> MapName:
 
 
 def describe(sim_model: SimModel) -> dict[str, Any]:
-    """Return `Replay.about` as JSON values."""
+    """Return `Replay.about`, the data that all battles share, as JSON values."""
     config, roster, world = sim_model.config, sim_model.roster, sim_model.config.world
     team_of = {n: name for name, span in roster.teams.items() for n in range(span.start, span.stop)}
     return {
@@ -108,7 +108,7 @@ def describe(sim_model: SimModel) -> dict[str, Any]:
 
 
 def mech(n: int, team: str, sim_model: SimModel) -> dict[str, Any]:
-    """Return the data of one mech."""
+    """Return the data of one mech that are constant during the battle."""
     roster, cockpits, catalog = sim_model.roster, sim_model.roster.cockpits, sim_model.catalog
     hull = roster.hulls[n]
     spec = catalog.hulls[hull]
@@ -132,7 +132,7 @@ def mech(n: int, team: str, sim_model: SimModel) -> dict[str, Any]:
 
 
 def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
-    """Return the data of each weapon for pages and pictures."""
+    """Return the data of each weapon that pages and pictures need."""
     return {
         name: {
             "range_vox": spec.range_vox,
@@ -149,7 +149,7 @@ def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
 
 
 def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
-    """Return the label of each cooldown in the ego stream of a hull; empty for unused cooldowns."""
+    """Return a label for each cooldown in the ego stream of a hull; the label of an unused cooldown is empty."""
     weapons = catalog.carried(hull)
     labels = {trigger.name.lower(): "" for trigger in Trigger}
     for name in sorted(weapons, key=lambda name: weapons[name].effect != "paint"):
@@ -158,11 +158,11 @@ def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
 
 
 def objective_text(objective: Objective, win_s: float) -> str:
-    """Describe in words what decides a battle, besides the destruction of a team.
+    """Describe in words what decides a battle besides the destruction of a team.
 
     Args:
         objective: the objective.
-        win_s: seconds of zone control that win, if the objective has no own value.
+        win_s: seconds of zone control that win, if the objective does not set another value.
     """
     acts = objective.attacking
     reacts = "red" if acts == "blue" else "blue"

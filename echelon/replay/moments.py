@@ -1,6 +1,6 @@
-"""Convert recorded tensors of a battle to integers: its moments, and the events between them.
+"""Converts recorded tensors of a battle to integers: its moments, and the events between them.
 
-`battle.TABLES` names the columns of the event tables.
+`battle.TABLES` lists the columns of the event tables.
 """
 
 from typing import Any
@@ -32,7 +32,10 @@ KEPT = (
 
 
 def whole(values: np.ndarray, scale: float, kind: type[np.signedinteger | np.unsignedinteger]) -> np.ndarray:
-    """Return `values` times `scale`, rounded to integers. Overflow would be a bug, so it fails an assertion."""
+    """Return `values` times `scale`, rounded to integers of a dtype.
+
+    An overflow would be a bug, so it raises an assertion error.
+    """
     scaled = np.rint(values * scale)
     limits = np.iinfo(kind)
     assert scaled.size == 0 or (limits.min <= scaled.min() and scaled.max() <= limits.max)
@@ -40,13 +43,16 @@ def whole(values: np.ndarray, scale: float, kind: type[np.signedinteger | np.uns
 
 
 def wrapped(angle: Any) -> Any:
-    """Wrap an angle to [-pi, pi) rad, for arrays and numbers. Unlike `geometry.wrap_angle` it also rounds angles inside
-    this range; stored files depend on these bits."""
+    """Wrap angles to [-pi, pi) rad; for NumPy arrays and for numbers.
+
+    Unlike `geometry.wrap_angle`, this also rounds angles that are already in the range; stored files depend on these
+    bits.
+    """
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
 def quantised(moments: dict[str, np.ndarray], sim_model: SimModel) -> dict[str, np.ndarray]:
-    """Return the arrays of `Battle` with a row per moment, as integers, from recorded values `[T + 1, ...]`."""
+    """Return the arrays of `Battle` with one row per moment, as integers, from recorded values `[T + 1, ...]`."""
     weights = 1 << np.arange(8)
     packs = (moments["paint"] > 0) * weights[: moments["paint"].shape[-1]]  # [T + 1, N, P]
     fact_bits = (moments["contact_facts"] > 0) * weights[: moments["contact_facts"].shape[-1]]
@@ -83,14 +89,14 @@ def quantised(moments: dict[str, np.ndarray], sim_model: SimModel) -> dict[str, 
 
 
 def quantised_orders(received: np.ndarray) -> np.ndarray:
-    """Return `Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
+    """Return `Battle.orders` from `State.orders_heard`, the orders `[T + 1, N, K]` that mechs received."""
     scale = np.ones(received.shape[-1])
     scale[battle.ORDER_PLACE] = battle.POS_PER_VOX
     return np.rint(received * scale).astype(np.int32)
 
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:
-    """Convert rewards or values to their stored integers; `NO_VALUE` for NaN."""
+    """Convert rewards or values to the integers that a file stores; NaN becomes `NO_VALUE`."""
     limit = 2**31 - battle.REWARD_UNITS
     units = np.rint(np.clip(values.astype(np.float64) * battle.REWARD_UNITS, -limit, limit))
     return np.where(np.isnan(units), battle.NO_VALUE, units).astype(np.int32)
@@ -129,9 +135,9 @@ Arrays = dict[str, np.ndarray]
 
 
 def ways_known(moments: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Return `[T + 1, N, C]` int bits SIGHT, RADAR, PAINT and BLOOM of `Shown` for each contact slot.
+    """Return how each contact was sensed, `[T + 1, N, C]`: the bits SIGHT, RADAR, PAINT and BLOOM of `Shown`.
 
-    No bit is set for contacts reported by packmates, and in observation mode `full`, where all mechs are visible.
+    No bit is set for a contact that packmates reported, and in observation mode `full`, in which all mechs are visible.
 
     Args:
         moments: recorded values of T + 1 moments, `[T + 1, ...]`.
@@ -154,12 +160,12 @@ def ways_known(moments: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def ego_feature(moments: Arrays, name: str) -> np.ndarray:
-    """Return `[T + 1, N]`, a feature of the ego stream with one column."""
+    """Return a feature of the ego stream that has one column, `[T + 1, N]`."""
     return moments["ego"][..., layout.columns(layout.EGO, name).start]
 
 
 def on_radar(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.ndarray:
-    """Return `[T + 1, N, N]` bool: within the row's radar range."""
+    """Return which mechs are within a mech's radar range, `[T + 1, N, N]` bool (observer, observed)."""
     offset = moments["pos"][:, None] - moments["pos"][:, :, None]
     distance = np.sqrt((offset.astype(np.float32) ** 2).sum(-1))
     reach = sim_model.config.radar_range_vox * quality * sim_model.roster.cockpits.sensor_factor.cpu().numpy()
@@ -167,7 +173,10 @@ def on_radar(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.nd
 
 
 def by_paint(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.ndarray:
-    """Return `[T + 1, N, N]` bool: painted by the row's pack, and the row's sensors are good enough to see paint."""
+    """Return which mechs a mech senses by paint, `[T + 1, N, N]` bool.
+
+    A mech senses what its own pack painted (marked by laser), if its sensors are good enough.
+    """
     pack = sim_model.roster.pack.cpu().numpy()
     # `is_painted[t, row, column]`: the column's mech is painted (marked) by the pack of the row's mech.
     is_painted = np.moveaxis(moments["paint"][..., pack] > 0, -1, 1)
@@ -175,7 +184,10 @@ def by_paint(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.nd
 
 
 def by_bloom(moments: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Return `[T + 1, N, N]` bool: a hostile that is hot or jams, without smoke in between."""
+    """Return which mechs a mech senses by bloom, `[T + 1, N, N]` bool.
+
+    Bloom is the heat or the jamming of a hostile, without smoke in between.
+    """
     roster, pairs = sim_model.roster, sim_model.roster.everyone
     hot = moments["heat"] > sim_model.rules.bloom_heat * roster.heat_cap.cpu().numpy()
     glows = hot | (ego_feature(moments, "ecm") > 0) | (ego_feature(moments, "eccm") > 0)
@@ -193,11 +205,11 @@ def by_bloom(moments: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def events_of(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> Arrays:
-    """Return the event tables of one battle, without `Battle.voxels`.
+    """Return the event tables of one battle, except `Battle.voxels`.
 
     Args:
         moments: recorded values of T + 1 moments, `[T + 1, ...]`.
-        ticks: recorded values of K substeps, `[K, ...]`.
+        ticks: recorded values of K ticks (substeps), `[K, ...]`.
         sim_model: rules, roster and maps.
     """
     flights, waypoints = flight_tables(ticks, sim_model)
@@ -213,7 +225,10 @@ def events_of(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> Arrays:
 
 
 def table(*columns: np.ndarray | int) -> np.ndarray:
-    """Return int32 `[rows, columns]`, sorted by the first column, from arrays `[rows]` or `[rows, 3]` or scalars."""
+    """Build an int32 table `[rows, columns]` from columns, sorted by the first one.
+
+    A column is an array `[rows]` or `[rows, 3]`, or a scalar.
+    """
     rows = next(len(column) for column in columns if isinstance(column, np.ndarray))
     blocks = [np.full((rows, 1), c) if isinstance(c, int) else c if c.ndim == 2 else c[:, None] for c in columns]
     joined = np.concatenate(blocks, 1).astype(np.int32)
@@ -225,7 +240,7 @@ def place(pos: np.ndarray) -> np.ndarray:
 
 
 def beams(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Return the beams. A beam starts at the mech's position before the tick moved the mech."""
+    """Return the beams. A beam starts at the position of the shooter before the tick moved it."""
     stood = place(np.concatenate((moments["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
     tables = []
     for weapon in sim_model.roster.rays:
@@ -238,20 +253,20 @@ def beams(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def harms(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Return damage by tick, shooter, target and weapon."""
+    """Return the table of damage, with tick, shooter, target, damage and weapon."""
     tick, shooter, target, weapon, damage = by_weapon(ticks, sim_model)
     return table(tick, shooter, target, np.rint(damage * POINTS), weapon)
 
 
 def deaths(ticks: Arrays) -> np.ndarray:
-    """Return the deaths, with killer and weapon."""
+    """Return the table of deaths, with tick, victim, killer and weapon."""
     before = np.concatenate((np.ones_like(ticks["alive"][:1]), ticks["alive"][:-1]))
     tick, victim = np.nonzero(before & ~ticks["alive"])
     return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
 
 
 def conditions(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Return the conditions that mechs entered or left in each tick, counted as in the simulation."""
+    """Return the table of conditions that mechs entered or left in each tick, counted as in the simulation."""
     marks, alive = ticks["marks"], ticks["alive"]  # [K, N, marks]
     before = np.concatenate((np.zeros_like(marks[:1]), marks[:-1]))
     is_new = marks > before
@@ -273,7 +288,7 @@ def conditions(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def flight_tables(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return every shot from launch to end, and its waypoints."""
+    """Return the table of all shots from launch to end, and their waypoints."""
     roster = sim_model.roster
     shooter = roster.shots.shooter.cpu().numpy()
     weapon = roster.shots.weapon.argmax(-1).cpu().numpy()
@@ -301,7 +316,7 @@ def flight_tables(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.nd
 
 
 def flight_end(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[FlightEnd, int, np.ndarray]:
-    """Return why a flight ended in a tick, the mech that it hit, and the end point."""
+    """Return why a flight ended in a tick, the mech that the shot hit, and the end point."""
     if not ends:
         return FlightEnd.BATTLE_END, NO_INDEX, ticks["shot_pos"][tick, slot]
     if not ticks["flew"][tick, slot]:
@@ -318,7 +333,10 @@ def flight_end(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[FlightE
 
 
 def clouds(moments: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Return every cloud. Its start, a whole number of ticks before a moment, follows from its timer at that moment."""
+    """Return every cloud.
+
+    A cloud's start, a whole number of ticks before a moment, follows from the cloud's timer at that moment.
+    """
     life = sim_model.rules.substeps(sim_model.catalog.cloud_s)
     owner = sim_model.roster.launchers.cpu().numpy()
     moment, cloud = np.nonzero(moments["cloud_ttl"] > 0)
@@ -330,7 +348,10 @@ def clouds(moments: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def changes(columns: dict[str, Tensor], map_id: int, sim_model: SimModel) -> np.ndarray:
-    """Return `Battle.voxels` from the bit columns `solid`, `opaque` and `rubble`, `[T + 1, Y, X]`, of each moment."""
+    """Return `Battle.voxels`, the changed voxels, from the bit columns `[T + 1, Y, X]` of each moment.
+
+    The bit columns are `solid`, `opaque` and `rubble`.
+    """
     maps = sim_model.maps
     differs = columns["solid"][1:] ^ columns["solid"][:-1]
     for name in ("opaque", "rubble"):
@@ -362,11 +383,13 @@ SWEEPS = 200
 
 
 def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return tick, shooter, target, weapon and damage in hit points, `[rows]` each; weapon `NO_INDEX` if unknown.
+    """Return tick, shooter, target, weapon and damage (hit points) of all hits, `[rows]` each.
 
-    A tick records the damage per shooter and target, and per weapon and target. Together with fired beams and ended
-    shots, this determines the weapon of each pair, with one exception: two mechs hit one target with the same two
-    weapons in one tick. Then the damage is split proportionally.
+    The weapon is `NO_INDEX` if unknown. The recording has, for each tick, the damage per shooter and target, and for
+    enemies also per weapon and target. With the fired beams and ended shots, these numbers usually determine the weapon
+    of each shooter and target. The weapon remains ambiguous if two mechs hit one target with the same two weapons in
+    one tick, or if one tick damages a comrade with two weapons. The damage is then split in proportion to the weapons'
+    nominal damage.
     """
     dealt = ticks["dealt_by"]
     tick, shooter, target = np.nonzero(dealt > 0)
@@ -400,7 +423,7 @@ def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarra
 
 
 def possible_weapons(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Return `[K, N, W, N]` bool: in this tick, the shooter's weapon may have damaged the target."""
+    """Return which weapons may have damaged a target in a tick, `[K, N, W, N]` bool (tick, shooter, weapon, target)."""
     roster, count = sim_model.roster, ticks["pos"].shape[1]
     possible = np.zeros((len(ticks["pos"]), count, len(roster.weapons), count), bool)
     for weapon in roster.rays:
@@ -418,7 +441,7 @@ def possible_weapons(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal: np.ndarray) -> np.ndarray:
-    """Return non-negative numbers `[R, W]` with the given sums per row and column, 0 where not `able`."""
+    """Return non-negative numbers `[R, W]` with the given sums of rows and columns, and 0 where `able` is False."""
     able, amounts = able.copy(), np.zeros(able.shape)
     by_row, by_column = by_row.astype(np.float64), by_column.astype(np.float64)
     while True:
@@ -443,13 +466,16 @@ def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal:
 
 
 def in_proportion(able: np.ndarray, by_row: np.ndarray, nominal: np.ndarray) -> np.ndarray:
-    """Return `[R, W]`: each row's number, split among its able weapons in proportion to their damage."""
+    """Split each row's number among the row's able weapons in proportion to their damage; return `[R, W]`."""
     weight = able * np.where(nominal > 0, nominal, 1.0)
     return weight / weight.sum(1, keepdims=True).clip(1e-9) * by_row[:, None]
 
 
 def interceptor(ticks: Arrays, slot: int, tick: int, sim_model: SimModel) -> int:
-    """Return the mech whose AMS destroyed a slot's shot in a tick: a credited mech to which the shot was nearest."""
+    """Return the mech whose AMS (anti-missile system) destroyed a shot in a tick, or `NO_INDEX`.
+
+    The mech is one that the simulation credits with an interception, and to which the shot was nearest.
+    """
     marks = ticks["marks"][..., INTERCEPTS]
     credited = marks[tick] > (marks[tick - 1] if tick else 0)  # [N]
     hostile = sim_model.roster.hostile.cpu().numpy()[:, int(sim_model.roster.shots.shooter[slot])]

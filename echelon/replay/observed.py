@@ -24,7 +24,7 @@ Scale = float | list[float]
 
 
 def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
-    """Return, for each unit of `env.observation.layout`, a factor and the resulting unit of the game."""
+    """Return a factor and the resulting unit of the game, keyed by the unit in `env.observation.layout`."""
     world, rules = config.world, config.rules
     return {
         "": (1.0, ""),
@@ -47,10 +47,11 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
 
 
 def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
-    """Return the features of every stream as JSON values.
+    """Return the features of every observation stream as JSON values.
 
-    They are `name`, `parts`, `low`, `high`, `unit` and `meaning` as in `env.describe()`, `scale` and `shown` (factor
-    and unit of the game), and `off`, whether a switch keeps the feature at 0. The ego columns are those of the replay.
+    A feature has `name`, `parts`, `low`, `high`, `unit` and `meaning` as in `env.describe()`, `scale` and `shown`
+    (factor and unit for display), and `off` (whether the config switches it off, so that it is 0). The columns of the
+    ego stream (a mech's own condition) are those that the replay recorded.
     """
     config, features = config_of(replay), features_of(replay)
     return {
@@ -60,7 +61,10 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
 
 
 def features_of(replay: Replay) -> dict[str, tuple[Feature, ...]]:
-    """Return the features of a replay's streams; ego features get this version's metadata if it has them."""
+    """Return the features of a replay's streams.
+
+    An ego feature that this version also has gets this version's metadata.
+    """
     comm_dim = int(replay.battles[0].messages.shape[-1])
     by_column = {feature[:4]: feature for feature in layout.EGO}
     ego = tuple(by_column.get(tuple(column)) or Feature(*column) for column in replay.about["ego"])
@@ -80,16 +84,17 @@ def feature_json(feature: Feature, config: EnvConfig) -> dict[str, Any]:
 
 
 def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the recorded observations of a battle by name; empty if it has none.
+    """Return the recorded observations of a battle, keyed by name; empty if none were recorded.
 
     Args:
         replay: the replay.
-        battle: one of its battles.
-        ground: `[Z, Y, X]` materials at the start of the battle.
+        battle: one of the replay's battles.
+        ground: materials `[Z, Y, X]` at the start of the battle.
 
     Returns:
-        Numbers `[T + 1, N, ...]` uint16, 0..`LEVELS` over the range of their columns; masks and local maps uint8, 0 or
-        1; and `observed_telemetry [1, 16, 16]`. A stream without the columns of `describe_observed` is left out.
+        Numbers are `[T + 1, N, ...]` uint16, 0..`LEVELS` over the range of their column; masks and local maps are
+        uint8, 0 or 1; `observed_telemetry` is `[1, 16, 16]`. A stream whose columns differ from those of
+        `describe_observed` is left out.
     """
     streams = battle.observations
     if not streams:
@@ -113,7 +118,7 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
 def has_form(
     stream: Stream, streams: Mapping[str, np.ndarray], columns: tuple[Feature, ...], config: EnvConfig
 ) -> bool:
-    """Return whether observations contain a stream with these columns, and its mask."""
+    """Return whether observations contain a stream in the expected form: with these columns, and with its masks."""
     if any(name not in streams for name in stream.names):
         return False
     shape, masks = streams[stream.name].shape, [streams[name].shape for name in stream.names[1:]]
@@ -124,13 +129,13 @@ def has_form(
 
 
 def quantize(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Quantise numbers to integers over their range."""
+    """Quantise numbers to integers 0..`LEVELS` over their range."""
     share = (values.astype(np.float64) - low) / (high - low)
     return np.rint(share.clip(0, 1) * LEVELS).astype(np.uint16)
 
 
 def telemetry(ground: np.ndarray, config: EnvConfig) -> np.ndarray:
-    """Return the map `[1, 16, 16]` that both teams observe, from `ground [Z, Y, X]` at the start of the battle."""
+    """Return the coarse map `[1, 16, 16]` that both teams observe, from the initial `ground [Z, Y, X]`."""
     material = torch.from_numpy(ground)[None]
     kinds = [config.catalog.material(kind) for kind in Material]
     blocks = bit_columns(material, [kind.solid or kind.opaque for kind in kinds])

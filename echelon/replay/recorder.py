@@ -1,4 +1,4 @@
-"""Record events of a few battles of an environment on the device, without reading tensors on the host."""
+"""Records a few battles of an environment on the device, without copying tensors to the host during the battles."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ ORDERED = ("vent", "focus", "fire", "ecm", "eccm", "hostile_only", "sort_mode")
 
 
 class Recorder:
-    """Observer of an environment (`EchelonEnv(..., observer=recorder)`) that makes a replay of some of its battles.
+    """Observer of an environment (`EchelonEnv(..., observer=recorder)`) that records a replay of some of its battles.
 
-    Each battle is recorded from a full reset to its first end. Between `opening` and `finish` everything stays on the
-    device: about 25 MB for a minute of 10v10, most of it terrain.
+    Each battle is recorded from a full reset to its first end. Between `opening` and `finish`, all recorded values stay
+    on the device: about 25 MB for a minute of 10v10, most of it terrain.
 
     Args:
-        battles: rows of the recorded battles in the environment's batch.
+        battles: indices of the recorded battles in the environment's batch.
         observations: whether to record all observation streams.
 
     Raises:
-        ConfigError: no battle, or a row is out of range.
+        ConfigError: if there is no index, or if an index is out of range.
     """
 
     def __init__(self, battles: Sequence[int], observations: bool = False) -> None:
@@ -63,7 +63,7 @@ class Recorder:
         self._ground: list[dict[str, Tensor]] = []
 
     def copy(self) -> Recorder:
-        """Return a copy that continues the recording independently."""
+        """Return a copy of the recorder that continues the recording independently."""
         copied = copy.copy(self)
         for name in ("_moments", "_ticks", "_values", "_commands", "_ground"):
             setattr(copied, name, list(getattr(self, name)))
@@ -72,7 +72,7 @@ class Recorder:
     # Methods of a StepObserver
 
     def opening(self, sim_model: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
-        """Record the first moment of new battles, and discard earlier recordings."""
+        """Record the first moment of new battles, and discard the recording of earlier battles."""
         require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
         self.sim_model = sim_model
         self._which = torch.tensor(self.battles, device=state.seed.device)
@@ -129,22 +129,22 @@ class Recorder:
         self._ground.append(self._keep_ground(state))
 
     def expect(self, values: Tensor) -> None:
-        """Record `[B, 2]` value estimates of both teams' policies at the last moment, NaN for a policy without values.
+        """Record both teams' value estimates `[B, 2]` at the last moment; NaN for a policy without values.
 
-        The caller, such as an arena, calls it before each decision or never.
+        The caller, such as an arena, must call this before every decision or never.
         """
         if not self._full:
             self._values.append(values[self._which])
 
     @property
     def _full(self) -> bool:
-        """Whether every battle has reached its time limit."""
+        """Whether every battle has reached its time limit, so that nothing more is recorded."""
         return len(self._moments) > self.sim_model.rules.max_decisions
 
     def _keep(
         self, state: State, orders: Orders, streams: Mapping[str, Tensor], outcome: Mapping[str, Any]
     ) -> dict[str, Tensor]:
-        """Return one moment of the recorded battles, `[R, ...]` by name."""
+        """Return the recorded values of the recorded battles at this moment, `[R, ...]` by name."""
         mechs = state.mechs
         values = {
             **{name: getattr(mechs, name) for name in KEPT},
@@ -166,16 +166,16 @@ class Recorder:
         return {name: value[self._which] for name, value in values.items()}
 
     def _keep_ground(self, state: State) -> dict[str, Tensor]:
-        """Return the terrain columns of the recorded battles: a copy, because steps change them in place."""
+        """Return a copy of the recorded battles' terrain columns, because steps change the originals in place."""
         return {name: getattr(state.terrain, name)[self._which] for name in ("solid", "opaque", "rubble")}
 
     # After all battles
 
     def finish(self, blue: Sequence[str], red: Sequence[str]) -> Replay:
-        """Read the recording from the device, and return it as a replay.
+        """Copy the recording from the device, and return it as a replay.
 
         Args:
-            blue, red: name of each team's commander, per recorded battle.
+            blue, red: names of the team's commander, one per recorded battle.
         """
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
         all_moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **strongest_hits(ticks_kept)})
@@ -213,21 +213,21 @@ class Recorder:
 
 
 def map_origin(sim_model: SimModel, map_id: int) -> dict[str, Any]:
-    """Return the data from which a map can be rebuilt: its recipe, or the index of the config's position."""
+    """Return the data from which a map can be rebuilt: its recipe, or the index of its position in the config."""
     if sim_model.config.positions:
         return {POSITION: map_id}
     return write_recipes(sim_model.maps[map_id : map_id + 1])[0].as_json()
 
 
 def values_of(expected: np.ndarray) -> np.ndarray | None:
-    """Return `Battle.values` from `[T, 2]`, one row before each decision; None if neither policy has values."""
+    """Return `Battle.values` from value estimates `[T, 2]`, one row per decision; None if neither policy has values."""
     if np.isnan(expected).all():
         return None
     return in_reward_units(np.concatenate((expected, np.full((1, 2), np.nan))))
 
 
 def commands_of(decided: list[Tensor | None]) -> np.ndarray | None:
-    """Return the commands of each decision `[T, R, P, D]`, 0 without a command; None if there never was one."""
+    """Return the commands of each decision, `[T, R, P, D]`, 0 without a command; None if no command was ever given."""
     example = next((command for command in decided if command is not None), None)
     if example is None:
         return None
@@ -240,7 +240,7 @@ def compact(stream: np.ndarray) -> np.ndarray:
 
 
 def stacked(steps: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Stack the recorded steps to `[steps, R, ...]`."""
+    """Stack the recorded steps along a new first axis, `[steps, R, ...]`."""
     return {name: torch.stack([step[name] for step in steps]) for name in steps[0]}
 
 
@@ -249,18 +249,18 @@ def on_host(values: dict[str, Tensor]) -> dict[str, np.ndarray]:
 
 
 def strongest_hits(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return `[K, R, N]`: the shooter and the weapon with the most damage to each mech in every tick."""
+    """Return the shooter and the weapon with the most damage to each mech in every tick, `[K, R, N]` each."""
     shape = ticks["dealt_by"].shape[:2]
     dealt = Dealt(ticks["dealt_by"].flatten(0, 1), ticks["dealt_with"].flatten(0, 1))
     return {"killer": dealt.killer.unflatten(0, shape), "deadliest": dealt.deadliest.unflatten(0, shape)}
 
 
 def final_outcome(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
-    """Return the outcome at the last moment; the winner is `running` if the battle did not end.
+    """Return the outcome of a battle at its last moment; the winner is `running` if the battle did not end.
 
     Args:
         last: recorded values of the last moment.
-        names: names of its statistics.
+        names: names of the statistics.
     """
     stats = {name: [round(float(x), 3) for x in last["stats"][:, i]] for i, name in enumerate(names)}
     return {
@@ -274,18 +274,18 @@ def final_outcome(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str
 def make_recorder(
     file: Path | None, recorded: int, batch: int, battles: int, observations: bool, others: Mapping[str, Path | None]
 ) -> Recorder | None:
-    """Return a recorder of the first battles of a match, or None without a file.
+    """Return a recorder for the first battles of a match, or None if no replay file is given.
 
     Args:
         file: the replay file.
         recorded: number of battles to record, at most `batch`.
         batch: number of battles in the first batch.
         battles: number of battles in the match.
-        observations: as in `Recorder`.
-        others: other output files by flag.
+        observations: whether to record observations, as in `Recorder`.
+        others: other output files, keyed by their flag.
 
     Raises:
-        ConfigError: another output is the same file, `recorded` is out of range, or a file is not writable.
+        ConfigError: if another output is the same file, `recorded` is out of range, or a file is not writable.
     """
     check_writable(*others.values())
     if file is None:

@@ -1,4 +1,4 @@
-"""Callbacks that update the pictures of a run: `report.html`, curves for a paper, videos, and strips for a logger."""
+"""Callbacks that write a run's `report.html`, curves for a paper, videos, and pictures for a logger."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ EVERY_S, MOST_SHARE = 60.0, 0.01
 
 
 def attempt(trainer: TrainingRun, work: Callable[[TrainingRun], None]) -> None:
-    """Run optional work; log the reason if it fails."""
+    """Run optional work such as drawing; if it fails, log the reason and continue."""
     try:
         work(trainer)
     except FileError as error:
@@ -39,7 +39,7 @@ def attempt(trainer: TrainingRun, work: Callable[[TrainingRun], None]) -> None:
 
 
 class Pictures(Callback):
-    """Base of callbacks that draw on the first process. A failure is logged and does not end the run."""
+    """Base class of callbacks that draw pictures on the first process. A failure is logged and does not end the run."""
 
     def __init__(self) -> None:
         self.trainer: TrainingRun | None = None
@@ -58,7 +58,7 @@ class Pictures(Callback):
         self.attempt(trainer, self.draw)
 
     def close(self) -> None:
-        """Draw the last state of a run that was interrupted or ended by an error."""
+        """Draw the last state of a run that was interrupted or failed with an error."""
         if self.trainer is not None and self.is_due:
             self.attempt(self.trainer, self.draw)
         self.trainer = None
@@ -72,7 +72,7 @@ class Pictures(Callback):
 
 
 class Curves(Pictures):
-    """Draws `metrics.png` and `metrics.pdf` at evaluations, at most once a minute, and at the end or an interrupt."""
+    """Draws `metrics.png` and `metrics.pdf` at evaluations (at most once a minute) and when the run ends or stops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Curves(Pictures):
 
 
 class Report(Pictures):
-    """Writes `report.html` at the start, at evaluations, at the end, and otherwise at most every `every_s`.
+    """Writes `report.html` at the start, at evaluations, at the end, and in between at most every `every_s` seconds.
 
     Args:
         every_s: seconds.
@@ -113,7 +113,7 @@ class Report(Pictures):
         self.distances: list[dict[str, Any]] = []
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Load the battle recorded by an earlier part of the run, and write a first report."""
+        """Load the battle that was recorded before the run was resumed, if any, and write a first report."""
         super().on_run_start(trainer)
         if self.trainer is None:
             return
@@ -123,7 +123,7 @@ class Report(Pictures):
         self.attempt(trainer, self.draw)
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """Write a report if due; the row of this iteration is not in the table yet."""
+        """Write a report if it is due; the metrics row of the current iteration is not in the table yet."""
         if self.trainer is not None and time.monotonic() >= self.next_s:
             self.attempt(trainer, self.draw)
         super().on_iteration_end(trainer, metrics)
@@ -164,9 +164,9 @@ class Report(Pictures):
 
 
 class BattleVideos(Callback):
-    """Writes the recorded battles of every evaluation as `videos/iteration_N-BATTLE.mp4` of the run folder.
+    """Writes the recorded battles of every evaluation as videos `videos/iteration_N-BATTLE.mp4` in the run's folder.
 
-    A signal ends the writing. The video that it interrupts is not written.
+    A signal stops the writing of videos. The video that is being written at this moment is discarded.
 
     Args:
         battles: number of videos per evaluation; by default `EvalConfig.video`. Record as many battles.
@@ -195,7 +195,7 @@ class BattleVideos(Callback):
 
 
 class BattleStrips(Callback):
-    """Sends a strip of the recorded battle of every evaluation to each `LoggerCallback` of the run."""
+    """Sends a strip of pictures from each evaluation's recorded battle to each `LoggerCallback` of the run."""
 
     def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
         loggers = [callback for callback in trainer.callbacks.all if isinstance(callback, LoggerCallback)]

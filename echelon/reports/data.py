@@ -1,4 +1,4 @@
-"""The content of a run's report as plain values: results, curves, evaluations, statistics and config."""
+"""The content of a training run's report as plain values: results, curves, evaluations, statistics and config."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def report_of(
     distances: Sequence[Mapping[str, Any]] = (),
     battle: str = "",
 ) -> dict[str, Any]:
-    """Build the values of a report.
+    """Return the content of a run's report as JSON values.
 
     Args:
         metrics: rows of `metrics.csv`.
-        evaluations, behaviour: rows of `evaluations.csv` and `behaviour.csv`.
-        distances: hit distances of the recorded battle, see `echelon.viewer.pages.hit_distances`.
+        evaluations, behaviour: rows of `evaluations.csv` and of `behaviour.csv`.
+        distances: distances of the hits in the recorded battle, see `echelon.viewer.pages.hit_distances`.
     """
     axes: dict[str, list[float | None]] = {}
     charts = [evaluation_chart(evaluations, axes), *metric_charts(metrics, axes)]
@@ -130,13 +130,16 @@ def report_of(
 
 
 def signs_of(trainer: TrainingRun, metrics: Sequence[Mapping[str, float | None]]) -> list[str]:
-    """Return signs in the last iterations that the run does not learn, see `echelon.learn.callbacks.warning_signs`."""
+    """Return signs in the last iterations that the run does not learn.
+
+    The signs are those of `echelon.learn.callbacks.warning_signs`.
+    """
     rows = [*metrics[:1], *metrics[-RECENT:]]
     return list(warning_signs(rows, trainer.config, trainer.progress).values()) if rows else []
 
 
 def run_summary(trainer: TrainingRun) -> str:
-    """Return progress and hardware of a run, as one line."""
+    """Return one line about a run: its progress, battles, device and number of parameters."""
     counters, config = trainer.counters, trainer.config
     facts = [f"{counters.agent_steps:,} of {config.total_agent_steps:,} agent steps"]
     facts += [f"iteration {counters.iterations:,}", f"{duration(counters.seconds)} of collecting and learning"]
@@ -147,7 +150,7 @@ def run_summary(trainer: TrainingRun) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds, such as 1:02:03."""
+    """Format a duration in seconds as hours, minutes and seconds, such as 1:02:03."""
     return str(timedelta(seconds=round(seconds)))
 
 
@@ -162,7 +165,7 @@ def tiles(evaluations: Rows) -> list[dict[str, str]]:
 
 
 def speed_and_stage(trainer: TrainingRun, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
-    """Return the mean speed of the whole run, the speed of the last iteration, and the curriculum's stage."""
+    """Return tiles with the run's speed (over the whole run and in the last iteration) and the curriculum's stage."""
     counters = trainer.counters
     if not metrics or counters.seconds <= 0:
         return []
@@ -177,7 +180,7 @@ def speed_and_stage(trainer: TrainingRun, metrics: Sequence[Mapping[str, float |
 
 
 def memory_tiles(device: torch.device) -> list[dict[str, str]]:
-    """Return the peak of a GPU's memory used by tensors of this process; empty on a CPU."""
+    """Return a tile with the peak of GPU memory in this process's tensors; no tile on a CPU."""
     if device.type != "cuda":
         return []
     peak, total = torch.cuda.max_memory_allocated(device), total_memory(device)
@@ -186,12 +189,12 @@ def memory_tiles(device: torch.device) -> list[dict[str, str]]:
 
 
 def percent(share: float) -> str:
-    """Format a share in whole percent; a half rounds up, as in the page's script."""
+    """Format a share in whole percent; halves are rounded up, as in the page's script."""
     return f"{math.floor(100 * share + 0.5)} %"
 
 
 def evaluation_chart(evaluations: Rows, axes: dict[str, list[float | None]]) -> dict[str, Any]:
-    """Return the chart of win rates on held-out maps with their intervals."""
+    """Return the chart of win rates on held-out maps, with their 95 % intervals."""
     lines = []
     for rival in dict.fromkeys(row["rival"] for row in evaluations):
         rival_rows = [row for row in evaluations if row["rival"] == rival]
@@ -207,7 +210,7 @@ def evaluation_chart(evaluations: Rows, axes: dict[str, list[float | None]]) -> 
 def metric_charts(
     metrics: Sequence[Mapping[str, float | None]], axes: dict[str, list[float | None]]
 ) -> list[dict[str, Any]]:
-    """Return a panel of curves for each of `CHARTS`, and one of the reward's terms."""
+    """Return a panel of curves for each entry of `CHARTS`, and a panel for the terms of the reward."""
     if not metrics:
         return []
     row_bins = np.arange(len(metrics)) * min(POINTS, len(metrics)) // len(metrics)
@@ -229,7 +232,7 @@ def metric_charts(
 
 
 def means(rows: Sequence[Mapping[str, float | None]], name: str, places: np.ndarray) -> list[float | None]:
-    """Return the means of a column over the rows of each bin; None for bins without a finite value."""
+    """Return the mean of a column over the rows of each bin; None for a bin without a finite value."""
     values = np.array([math.nan if row.get(name) is None else row[name] for row in rows], float)
     is_finite = np.isfinite(values)
     count = np.bincount(places, weights=is_finite)
@@ -239,13 +242,13 @@ def means(rows: Sequence[Mapping[str, float | None]], name: str, places: np.ndar
 
 
 def scored(row: Mapping[str, str]) -> dict[str, Any]:
-    """Convert a row of `evaluations.csv` to numbers."""
+    """Convert the cells of a row of `evaluations.csv` to numbers."""
     names = ("iteration", "agent_steps", "battles", "wins", "win_rate", "low", "high", *(name for name, _ in SCORED))
     return {"rival": one_line(row["rival"]), **{name: float(row[name]) for name in names}}
 
 
 def skills_of(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a run's profile on the set pieces; empty if there is no profile."""
+    """Return the rows of the run's results on the set pieces (its skill profile); empty if there is no profile."""
     if not path.exists():
         return []
     pieces = parse_json(path.name, read_file(path))["pieces"]
@@ -254,7 +257,10 @@ def skills_of(path: Path) -> list[dict[str, Any]]:
 
 
 def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float | None]]) -> dict[str, Any]:
-    """Return both teams' statistics in the last evaluation against the strongest named commander, and their curves."""
+    """Return both teams' statistics against one opponent, and the statistics' curves over the evaluations.
+
+    The opponent is the last one of the last evaluation, without the run's own best policy.
+    """
     empty: dict[str, Any] = {"columns": [], "rows": []}
     named_rows = [row for row in behaviour if row["rival"] != BEST]
     if not named_rows:
@@ -287,7 +293,7 @@ def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float |
 
 
 def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[str, Any]:
-    """Return curves of statistics over evaluations; a statistic that is always 0 is skipped."""
+    """Return the curves of statistics over the evaluations; a statistic that is always 0 is left out."""
     curves = {label: [number(row, name) for row in rows] for name, label in lines}
     curves_shown = [
         {"name": label, "axis": "behaviour", "y": y} for label, y in curves.items() if len(lines) == 1 or any(y)
@@ -296,21 +302,22 @@ def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[s
 
 
 def weapon_row(weapon: str, dealt: Mapping[str, str], suffered: Mapping[str, str]) -> list[Any]:
-    """Return a team's statistics of a weapon in a battle, and the damage that it took from that weapon."""
+    """Return a row about a weapon: a team's shots, hits, damage and kills with it, and the damage taken from it."""
     shots, hits, damage, kills = (number(dealt, f"{kind}_{weapon}") for kind in ("shots", "hits", "damage", "kills"))
     rate = percent(hits / shots) if shots else ""
     return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(suffered, f"damage_{weapon}")]
 
 
 def number(row: Mapping[str, str], name: str) -> float:
-    """Return a cell of a table, 0 if it is empty."""
+    """Return a cell of a table as a number; 0 if the table has no such column."""
     return float(row.get(name, 0.0))
 
 
 def config_of(config: TrainConfig, changes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return every setting as a row of name, value and preset value; settings that differ from the preset come first.
+    """Return every setting as a row of name, value and preset value; settings that differ from it come first.
 
-    The preset is the one that differs in the fewest settings. If resuming changed a setting, the row has all values.
+    The preset is the one from which the fewest settings differ. If a setting was changed when the run was resumed, its
+    row has all its values.
     """
     options = {key: value for key, value in flat(as_json(config)).items() if key not in FOLDERS}
     presets = {name: flat(as_json(make())) for name, make in TRAIN_PRESETS.items()}
@@ -340,7 +347,7 @@ CLONE = Path(__file__).resolve().parents[2]
 
 
 def origin_of(device: torch.device) -> dict[str, str]:
-    """Return command, commit, host and versions of this process, each as one line; unknown ones are omitted."""
+    """Return command, commit, host and versions of this process, each as one line; unknown values are left out."""
     versions = {"Python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{os.cpu_count()} CPUs"
     version_text = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
@@ -354,7 +361,7 @@ def origin_of(device: torch.device) -> dict[str, str]:
 
 
 def command_of(words: Sequence[str]) -> str:
-    """Return a command line with only the last part of absolute paths, because folders belong to one machine."""
+    """Return a command line with only the last part of each absolute path, because folders belong to one machine."""
 
     def plain(word: str) -> str:
         flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
@@ -365,7 +372,7 @@ def command_of(words: Sequence[str]) -> str:
 
 @functools.cache
 def commit_of(clone: Path) -> str:
-    """Return the commit of a clone, and whether tracked files differ from it; empty without a clone or git."""
+    """Return the commit of a git clone, and whether tracked files differ from it; empty without a clone or git."""
     if not (clone / ".git").exists():
         return ""
     try:

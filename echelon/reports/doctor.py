@@ -36,7 +36,7 @@ WIDTH = 15
 
 
 def print_answers(device: torch.device, rehearses: bool, measures: bool) -> None:
-    """Print one line per check as it completes, and the functions that fell back to a simpler form."""
+    """Print one line per check as soon as it is done, and then the functions that fell back to a simpler form."""
     for name, ask in questions(device, rehearses, measures):
         print(one_line(f"{name:<{WIDTH}}{answer(ask)}"), flush=True)
     for line in fallback.REASONS:
@@ -44,7 +44,7 @@ def print_answers(device: torch.device, rehearses: bool, measures: bool) -> None
 
 
 def answer(ask: Callable[[], str]) -> str:
-    """Run one check and return its result, or the reason of its failure, so that other checks still run."""
+    """Run one check and return its result or the reason of its failure; a failure does not stop later checks."""
     try:
         return ask()
     except Exception as problem:
@@ -54,7 +54,7 @@ def answer(ask: Callable[[], str]) -> str:
 def questions(
     device: torch.device, has_rehearsal: bool, has_measurement: bool = False
 ) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield the checks of a machine, by name."""
+    """Yield the name and the function of each check of the machine."""
     yield "echelon", lambda: f"{VERSION}, Python {platform.python_version()} on {platform.platform()}"
     yield "torch", lambda: f"{torch.__version__}, CUDA {torch.version.cuda or 'not in this build'}"
     yield "packages", lambda: ", ".join(f"{name} {version_of(name) or 'not installed'}" for name in PACKAGES)
@@ -80,27 +80,27 @@ def questions(
 
 
 def device_name(device: torch.device) -> str:
-    """Return the name of a device, with the architecture of a GPU."""
+    """Return the name of a device; for a GPU with its architecture."""
     if device.type == "cpu":
         return f"cpu, {platform.machine()}"
     return f"{device}, {torch.cuda.get_device_name(device)}, sm_{''.join(map(str, torch.cuda.get_device_capability()))}"
 
 
 def driver() -> str:
-    """Return the driver's version, according to nvidia-smi."""
+    """Return the version of the GPU driver, as nvidia-smi reports it."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.splitlines()[0]
 
 
 def loops() -> str:
-    """Return whether CPU loops are available, and whether they are already compiled."""
+    """Return whether the CPU's numba loops are available, and whether they are already compiled."""
     if not HAS_LOOPS:
         return "not installed: battles on a CPU run in eager mode, many times slower; pip install numba"
     return "loops are compiled" if is_cached("decision_loop") else "loops will be compiled once, in about a minute"
 
 
 def compiler() -> str:
-    """Return the C++ compiler and Python's headers, which torch.compile needs on any device."""
+    """Return the paths of the C++ compiler and of Python's headers, which torch.compile needs on any device."""
     compiler_path = next(
         (path for path in map(shutil.which, (os.environ.get("CXX", ""), "g++", "clang++")) if path), None
     )
@@ -110,7 +110,7 @@ def compiler() -> str:
 
 
 def compiles(device: torch.device) -> str:
-    """Compile a small function, and compare its result."""
+    """Compile a small function with torch.compile, and compare its result with eager mode."""
     if compiling_lacks(device):
         return "off: a compiler or Python's headers are missing"
 
@@ -123,7 +123,7 @@ def compiles(device: torch.device) -> str:
 
 
 def captures(device: torch.device) -> str:
-    """Capture a small function, and compare its replays with calls."""
+    """Capture a small function as a CUDA graph, and check that replays of the graph give the result of calls."""
     if cuda_graphs.are_off():
         return f"off: {cuda_graphs.VARIABLE}=off"
     total = torch.zeros((), device=device)
@@ -141,7 +141,7 @@ def captures(device: torch.device) -> str:
 
 
 def writable(folder: Path | None) -> str:
-    """Return a folder, and whether it is writable or can be created."""
+    """Return the path of a cache folder, and whether it is writable or can be created."""
     if folder is None:
         return "none for loops, so they are compiled at every start"
     first = next(path for path in (folder, *folder.parents) if path.exists())

@@ -1,4 +1,4 @@
-"""The content of a report of several runs: groups over seeds, differing settings, and provenance."""
+"""The content of a report on several runs: groups of runs with equal configs, settings that differ, provenance."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ HASH_LETTERS = 12
 
 
 def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Statistic = "mean") -> dict[str, Any]:
-    """Build the values of a report of several runs, for `echelon.viewer.pages.write_report`.
+    """Return the content of a report on several runs, for `echelon.viewer.pages.write_report`.
 
     Args:
-        folders: the folder of each run, in the same order.
-        statistic: the statistic of a group.
+        folders: the folder of each run, in the order of `runs`.
+        statistic: how runs of a group are averaged, `mean` or `iqm`.
     """
     groups = grouped(runs)
     axes: dict[str, list[float | None]] = {}
@@ -67,7 +67,7 @@ def chart_of(
     is_rival: bool,
     axes: dict[str, list[float | None]],
 ) -> dict[str, Any]:
-    """Return a panel with a curve and a band for each group."""
+    """Return a panel that has a curve and a band for each group of runs."""
     curves = {label: middle(members, name, statistic) for label, members in groups.items()}
     lines = []
     for label, curve in ((label, curve) for label, curve in curves.items() if curve is not None):
@@ -82,9 +82,10 @@ def chart_of(
 
 
 def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], statistic: Statistic) -> dict[str, Any]:
-    """Return one row per group: its win rate against each rival, and the difference to the first group.
+    """Return one row per group of runs: its win rate against each opponent, and the difference from the first group.
 
-    Runs are compared at the last step that all of them have reached; the note names longer runs.
+    For each opponent, runs are compared at the last step at which all of them were evaluated; the note names runs that
+    ended early.
     """
     members = [run for group in groups.values() for run in group]
     steps = {rival: last_common_step(members, rival) for rival in rivals}
@@ -113,19 +114,19 @@ def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], s
 
 
 def last_common_step(runs: Sequence[Run], rival: str) -> float:
-    """Return the last agent step at which all runs with this rival have been evaluated against it; 0 for none."""
+    """Return the last agent step at which all runs with this opponent were evaluated; 0 without such runs."""
     last = [steps[-1] for steps, _ in (run.series(rival) for run in runs) if len(steps)]
     return min(last, default=0.0)
 
 
 def rates_at(members: Sequence[Run], rival: str, step: float) -> np.ndarray:
-    """Return the last win rate against a rival up to `step`, of each run that has one."""
+    """Return the last win rate against an opponent up to `step`, for each run that has one."""
     series = [run.series(rival) for run in members]
     return np.array([rates[steps <= step][-1] for steps, rates in series if len(steps) and steps[0] <= step])
 
 
 def unequal_lengths(runs: Sequence[Run], steps: Mapping[str, float]) -> list[str]:
-    """Return sentences that name the runs that ended early, and those without evaluations."""
+    """Return sentences that name the runs that ended early, and the runs without evaluations."""
     series = {run.name: [run.series(rival)[0][-1] for rival in steps if rival in run.rivals] for run in runs}
     missing = [one_line(name) for name, ends in series.items() if not ends]
     ends = {one_line(name): max(last) for name, last in series.items() if last}
@@ -138,11 +139,11 @@ def unequal_lengths(runs: Sequence[Run], steps: Mapping[str, float]) -> list[str
 
 
 def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str = "", runs: int = 0) -> str:
-    """Format a statistic, or the difference of two, in percent with its 95 % interval; empty if a sample is empty.
+    """Format a statistic, or the difference of two, in percent with its 95 % interval; empty if a sample has no values.
 
     Args:
-        runs: number of runs in the group, or 0. Adds the number of runs with a value, if it differs, and the values
-            themselves for few runs.
+        runs: number of runs in the group, or 0 to add nothing. If fewer runs have a value, the number of runs with a
+            value is added; if the group is small, the values themselves.
     """
     if not all(map(len, samples)):
         return ""
@@ -161,7 +162,7 @@ def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str
 
 
 def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the settings in which runs differ, one column per run."""
+    """Return the settings in which the runs differ, with one column per run."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
     varied = [name for name in names if len({as_text(run.settings.get(name)) for run in runs}) > 1]
     rows = [[name, *(as_text(run.settings.get(name)) for run in runs)] for name in varied]
@@ -173,14 +174,14 @@ def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def provenance_table(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, Any]:
-    """Return one row per run: seed, length, versions, opponents, and the hash of its weights."""
+    """Return one row per run: its seed, length, versions, opponents, and the hash of its weights."""
     rows = [[one_line(run.name), *origin(folder)] for run, folder in zip(runs, folders, strict=True)]
     columns = ["run", "seed", "agent steps", "time", "Echelon", "rules", "met", "weights, sha256"]
     return {"title": "Provenance of the runs", "note": "From the newest checkpoint.", "columns": columns, "rows": rows}
 
 
 def origin(folder: Path) -> list[str]:
-    """Return the cells of `provenance_table`; empty for a run without a checkpoint."""
+    """Return the cells of a run's row in `provenance_table`; empty cells for a run without a checkpoint."""
     checkpoints = folder / "checkpoints"
     if not any(checkpoints.glob("[!.]*")):
         return [""] * 7

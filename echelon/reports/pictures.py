@@ -1,4 +1,4 @@
-"""Pictures of replays, maps and runs for the command line."""
+"""Pictures of replays, maps and training runs for the command line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ GIF_PX_PER_IN = 69.0
 
 
 def other_replay(path: Path) -> OtherReplay:
-    """Load a replay that a page shows beside another one."""
+    """Load a replay that a page shows in addition to its first replay."""
     replay = read(path)
     return OtherReplay(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
 
@@ -41,12 +41,12 @@ def other_replay(path: Path) -> OtherReplay:
 def draw_moving(
     replay: Replay, index: int, ground: np.ndarray, path: Path, speed: float, size_in: float, span: tuple[float, float]
 ) -> None:
-    """Draw a battle as an animation, with a progress bar.
+    """Draw a battle as an animated GIF, with a progress bar.
 
     Args:
-        speed: playback speed; 1 is real time, 0 chooses a length of `GIF_S`.
+        speed: playback speed; 1 is real time, 0 plays for `GIF_S` seconds.
         size_in: width in inches.
-        span: start and end of the animation, s.
+        span: start and end of the animated part, s.
     """
     seconds = (span[1] - span[0]) / speed if speed > 0 else GIF_S
     side_px = round(GIF_PX_PER_IN * size_in)
@@ -56,7 +56,7 @@ def draw_moving(
 def shown_span(
     replay: Replay, number: int, begin_s: float, end_s: float, times_s: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the time span that pictures of a battle (counted from 1) show; an end of 0 means the battle's end.
+    """Return the time span of a battle (counted from 1) that pictures show; `end_s` 0 means the end of the battle.
 
     Raises:
         ConfigError: if a time is outside of the battle.
@@ -72,21 +72,21 @@ def shown_span(
 
 
 def scenario_tiles(words: Sequence[str]) -> list[Tile]:
-    """Return a map tile for each scenario, captioned by its name."""
+    """Return a tile (a captioned map) for each scenario, with the scenario's name as caption."""
     env = config_of_words(words)
     maps = write_maps(env).split(1)
     return [marked_tile(Path(word).stem, one, env) for word, one in zip(words, maps, strict=True)]
 
 
 def pool_tiles(env: EnvConfig, count: int) -> list[Tile]:
-    """Return a map of each biome alone, then the first `count` maps of the pool, with a progress bar."""
+    """Return a tile for each biome alone, then for the first `count` maps of the map pool, with a progress bar."""
     env = replace(env, map_pool=max(count, 1))
     names = [*env.world.biomes, *range(count)]
     return [_pool_tile(env, name) for name in tracked(names, "maps", len(names))]
 
 
 def _pool_tile(env: EnvConfig, which: str | int) -> Tile:
-    """Return the map of a biome, or of an index in the pool."""
+    """Return the tile of one biome (a name), or of one map of the pool (an index)."""
     device = torch.device("cpu")
     if isinstance(which, str):
         env = replace(env, map_pool=1, world=replace(env.world, biomes=(which,)))
@@ -99,7 +99,7 @@ def _pool_tile(env: EnvConfig, which: str | int) -> Tile:
 
 
 def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
-    """Return a tile of the map, with its zone, its spawns and the names of its areas."""
+    """Return the tile of a map, with the zone, the spawns and the names of its areas."""
     x, y = maps.zone_center[0].tolist()
     spawn_pos, blue = maps.spawn_pos[0].tolist(), len(env.blue)
     spawns = [(pos[0], pos[1], int(n >= blue)) for n, pos in enumerate(spawn_pos)]
@@ -109,7 +109,7 @@ def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
 
 
 def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, float, str]]:
-    """Return x, y of the centre of every area of one biome in a seed's map, and the biome's name."""
+    """Return x and y of the centre of each area with a single biome in a seed's map, and the biome's name."""
     from scipy import ndimage  # takes a second to import
 
     biome = quadrants(seeds, world)[0].numpy()
@@ -126,7 +126,7 @@ SHOWN = ("return", "win_rate", "entropy")
 
 
 def check_folders(command: str, runs: Sequence[Path]) -> None:
-    """Reject an empty list of run folders, and duplicates."""
+    """Raise `ConfigError` if the list of run folders is empty, or has a folder twice."""
     require(len(runs) > 0, command, "given at least one run folder", runs)
     is_set = len({folder.resolve() for folder in runs}) == len(runs)
     require(is_set, command, "given each run folder once", list(map(str, runs)))
@@ -135,11 +135,11 @@ def check_folders(command: str, runs: Sequence[Path]) -> None:
 def draw_curves(
     runs: Sequence[Run], groups: Mapping[str, list[Run]], curves: Sequence[str], statistic: Statistic, path: Path
 ) -> int:
-    """Draw the curves of groups of runs; return the number of panels.
+    """Draw the curves of groups of runs as one picture; return the number of panels.
 
     Args:
-        groups: the runs, by label of their group.
-        curves: columns of metrics.csv, and commanders of the evaluations; by default all commanders and some columns.
+        groups: the runs, keyed by the label of their group.
+        curves: columns of metrics.csv, and opponents of the evaluations; by default all opponents and some columns.
     """
     panels: dict[str, Subplot] = {}
     for name in curve_names(runs, curves):
@@ -153,7 +153,7 @@ def draw_curves(
 
 
 def curve_names(runs: Sequence[Run], curves: Sequence[str]) -> list[str]:
-    """Return the names of the curves, with full names of tiers."""
+    """Return the names of the curves to draw; short names of scripted tiers are completed."""
     columns = set().union(*(run.columns for run in runs))
     rivals = list(dict.fromkeys(rival for run in runs for rival in run.rivals))
     names = [name if name in columns or name in rivals else full_name(name) for name in curves]
@@ -166,9 +166,9 @@ def curve_names(runs: Sequence[Run], curves: Sequence[str]) -> list[str]:
 
 
 def curves_note(sizes: Sequence[int], panels: Mapping[str, Subplot], statistic: Statistic) -> str:
-    """Return the explanation of lines, bands and bars for groups of these sizes."""
+    """Return a note that explains lines, bands and bars, for groups of these sizes."""
     middle_name = "interquartile mean" if statistic == "iqm" else "mean"
-    sentences = [f"{middle_name} over runs, 95 % bootstrap interval"] if max(sizes) > 1 else []
+    sentences = [f"{middle_name} over runs, with its 95 % interval"] if max(sizes) > 1 else []
     if min(sizes) == 1 and any(panel.is_evaluation for panel in panels.values()):
         sentences.append("evaluations of one run: 95 % interval over battles")
     return "; ".join(sentences)

@@ -1,4 +1,4 @@
-"""Figures of a training run and of a league."""
+"""Figures of a training run, of several runs, of a league and of set pieces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MOST_RATED = 16
 
 @paper_style()
 def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figure:
-    """Plot a run over its agent steps: win rates on held-out maps, then a panel for each of `PANELS`.
+    """Plot a run over its agent steps: a panel with win rates on held-out maps, then a panel for each of `PANELS`.
 
     Args:
         rows: rows of `metrics.csv`.
@@ -73,13 +73,13 @@ def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figu
 
 
 def stage_changes(rows: Sequence[Mapping[str, float | None]]) -> list[tuple[float, int]]:
-    """Return the agent steps at which the curriculum's stage changed, and the new stage, from rows of `metrics.csv`."""
+    """Return the agent steps at which the curriculum stage changed, with the new stage, from rows of `metrics.csv`."""
     stages = [(row["agent_steps"] or 0.0, round(row["stage"] or 0.0)) for row in rows if row.get("stage") is not None]
     return [(steps, after) for (steps, stage), (_, after) in itertools.pairwise(stages) if stage != after]
 
 
 def mark_stages(axis: Any, changes: Sequence[tuple[float, int]]) -> None:
-    """Draw a line with the stage's number at each change of the curriculum's stage."""
+    """Draw a vertical line with the new stage's number at each change of the curriculum's stage."""
     for steps, stage in changes:
         axis.axvline(steps, color=GREY, linewidth=0.5, linestyle=":", zorder=0)
         position = {"xy": (steps, 1), "xycoords": ("data", "axes fraction"), "xytext": (1, -1)}
@@ -92,7 +92,7 @@ def title_of(name: str) -> str:
 
 
 def finish(axis: Any, title: str) -> None:
-    """Set the title of a panel and short tick labels."""
+    """Set the title of a panel, and shorten its tick labels."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_title(title)
@@ -102,7 +102,7 @@ def finish(axis: Any, title: str) -> None:
 
 
 def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> None:
-    """Plot the win rate against each opponent of the panel, with its 95 % interval."""
+    """Plot the win rate against each opponent of the evaluations, with its 95 % interval."""
     rivals = list(dict.fromkeys(row["rival"] for row in evaluations))
     for number, (colour, rival) in enumerate(zip(itertools.cycle(LINES), rivals, strict=False)):
         rival_rows = [row for row in evaluations if row["rival"] == rival]
@@ -117,7 +117,7 @@ def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> Non
 
 
 def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, place: float = 0.0) -> None:
-    """Plot points with their intervals, shifted sideways by `place`, and a faint line between them."""
+    """Plot points with their intervals and a faint line between them; `place` shifts them sideways."""
     from matplotlib.transforms import offset_copy
 
     aside = offset_copy(axis.transData, axis.figure, x=2 * place, units="points")
@@ -132,7 +132,7 @@ def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, p
 
 @dataclass(frozen=True)
 class Curve:
-    """The statistic of a group of runs, or a run's evaluations, over agent steps, with its interval, `[K]` each."""
+    """A curve over agent steps with its interval, `[K]` each: the statistic of a group, or a run's evaluations."""
 
     x: np.ndarray
     y: np.ndarray
@@ -142,7 +142,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Subplot:
-    """Curves of one quantity, by the name of their group."""
+    """Curves of one quantity, keyed by the name of their group of runs."""
 
     curves: Mapping[str, Curve]
     is_evaluation: bool = False
@@ -153,10 +153,10 @@ class Subplot:
 
 @paper_style()
 def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Figure:
-    """Plot the share of points that each row takes from each column; NaN for pairs without games.
+    """Plot the share of points that the row's entry wins against the column's entry; NaN for pairs without games.
 
     Args:
-        games: `[E][E]` number of games of each pair, printed below the share.
+        games: number of games of each pair, `[E][E]`, printed below the share.
     """
     side = WIDTH_IN * max(1.0, len(names) / MOST_NAMED)
     figure = blank(side, side * 0.86)
@@ -181,10 +181,10 @@ def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Fi
 
 @paper_style()
 def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[float]) -> Figure:
-    """Plot the styles of policies in the plane of their first two principal components.
+    """Plot the fighting styles of policies in the plane of their first two principal components.
 
     Args:
-        points: `[E, 2]` positions in the plane.
+        points: positions in the plane, `[E, 2]`.
         shares: share of the variance along either axis.
     """
     figure = blank(WIDTH_IN, 0.75 * WIDTH_IN)
@@ -203,10 +203,11 @@ def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[flo
 
 @paper_style()
 def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) -> Figure:
-    """Plot the ratings of a league over its rating periods, with two deviations on either side.
+    """Plot the ratings of a league over its rating periods, with a band of two deviations on either side.
 
     Args:
-        histories: period, rating and deviation of each entry, by name; the `MOST_RATED` best at the end are drawn.
+        histories: period, rating and deviation of each entry, keyed by name; only the `MOST_RATED` best at the end are
+            drawn.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -234,7 +235,7 @@ def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) 
 
 @paper_style()
 def skills_figure(profile: Mapping[str, Any]) -> Figure:
-    """Plot the result of `SkillProfile.as_json`: a bar per set piece, with its 95 % interval."""
+    """Plot the win rate on each set piece as a bar with its 95 % interval, from `SkillProfile.as_json`."""
     names, pieces = zip(*reversed(profile["pieces"].items()), strict=True)
     figure = blank(WIDTH_IN, 0.5 + 0.16 * len(pieces))
     axis = figure.subplots()
@@ -250,10 +251,10 @@ def skills_figure(profile: Mapping[str, Any]) -> Figure:
 
 @paper_style()
 def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
-    """Plot the curves of groups of runs, one panel per quantity.
+    """Plot the curves of groups of runs, with one panel per quantity.
 
     Args:
-        panels: panels by title; a group has the same colour in all panels.
+        panels: panels, keyed by title; a group has the same colour in all panels.
     """
     columns = min(len(panels), 2 if len(panels) in (2, 4) else COLUMNS)
     rows = -(-len(panels) // columns)

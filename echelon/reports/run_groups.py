@@ -1,4 +1,4 @@
-"""Groups of training runs: runs with equal configs, which differ by their seeds, form a group with an interval."""
+"""Groups of training runs: runs whose configs are equal except for the seed form a group, which has an interval."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BINS = 60
 
 @dataclass(frozen=True)
 class Run:
-    """The content of a run folder."""
+    """The content of a training run's folder."""
 
     name: str
     settings: Mapping[str, Any]
@@ -61,16 +61,16 @@ class Run:
 
     @property
     def rivals(self) -> list[str]:
-        """Opponents of the evaluations, in order."""
+        """Opponents of the run's evaluations, in the order of the file."""
         return list(dict.fromkeys(row["rival"] for row in self.evaluations))
 
     @property
     def columns(self) -> set[str]:
-        """Columns of `metrics.csv` with a value."""
+        """Columns of `metrics.csv` in which some row has a value."""
         return set().union(*self.metrics)
 
     def series(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return agent steps and values, `[K]` each, of a column of `metrics.csv` or the win rate against a rival."""
+        """Return agent steps and values, `[K]` each, of a column of `metrics.csv` or of a win rate against a rival."""
         if name in self.rivals:
             rows = [(row["agent_steps"], row["win_rate"]) for row in self.evaluations if row["rival"] == name]
         else:
@@ -79,13 +79,13 @@ class Run:
         return points[:, 0], points[:, 1]
 
     def intervals(self, rival: str) -> dict[float, tuple[float, float]]:
-        """Return, by agent steps, the 95 % interval over battles of the win rate against a rival."""
+        """Return the 95 % interval over battles of the win rate against an opponent, keyed by agent steps."""
         rival_rows = [row for row in self.evaluations if row["rival"] == rival]
         return {float(row["agent_steps"]): (float(row["low"]), float(row["high"])) for row in rival_rows}
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder; the settings of a run without a checkpoint are unknown."""
+    """Read a run's folder; without a checkpoint, the settings of the run are unknown."""
     path = folder / "metrics.csv"
     if not path.is_file():
         raise FileError(f"{path}: expected the metrics of a run, found none")
@@ -106,7 +106,7 @@ def read_run(folder: Path) -> Run:
 
 
 def with_changes(name: str, value: Any, changes: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the last value of a setting or, if resuming changed it, a text with all its values, the latest first.
+    """Return the last value of a setting; if resuming changed it, return a text with all its values, latest first.
 
     Args:
         changes: changes of the run's settings, see `Checkpoint.changes`.
@@ -120,7 +120,7 @@ def with_changes(name: str, value: Any, changes: Sequence[Mapping[str, Any]]) ->
 
 
 def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Group runs by config, named by the settings that differ, such as `ppo.gae_lambda 0.9 (3 runs)`."""
+    """Group runs by config; the groups' names have the settings that differ, such as `ppo.gae_lambda 0.9 (3 runs)`."""
     names = {name: None for run in runs for name in run.settings}
     varied = [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
     groups: dict[str, list[Run]] = {}
@@ -140,20 +140,20 @@ def plain(value: Any) -> str:
 
 
 def interquartile_mean(values: np.ndarray, axis: int = 0) -> Any:
-    """Return the mean of the middle half along an axis: a quarter of the values, rounded down, is cut at each end."""
+    """Return the mean of the middle half along an axis: a quarter of the values, rounded down, is cut at either end."""
     from scipy.stats import trim_mean  # takes a second to import
 
     return trim_mean(values, 0.25, axis)
 
 
 def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None:
-    """Return the mean or interquartile mean of a series over runs, at steps that all runs have reached.
+    """Return the mean or interquartile mean of a series over runs, at agent steps that all runs have reached.
 
-    The interval is that of `interval_over_runs`. For one run it is the evaluation's interval over battles, and it has
-    no width for other series. Returns None without values.
+    The interval is computed by `interval_over_runs`. For a single run, the win rate's interval is that of the
+    evaluation's battles; other series have an interval of width 0. The result is None if no run has values.
 
     Args:
-        name: name of the series, see `Run.series`.
+        name: name of the series, such as a column of `metrics.csv`, see `Run.series`.
     """
     series = [run.series(name) for run in runs if len(run.series(name)[0]) > 0]
     if not series:
@@ -175,17 +175,18 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
 
 
 def interval_over_runs(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
-    """Return the 95 % interval of a group's statistic, or of the difference between two groups.
+    """Return the 95 % interval of a group's statistic, or of the difference between two groups' statistics.
 
-    Student's interval; for interquartile means that of trimmed means (Tukey and McLaughlin 1963), for differences
-    Welch's. The interval of one group is widened by `WIDER`. A percentile bootstrap of 3 runs would contain the mean
-    only 73 times in 100.
+    For means it is Student's interval, for interquartile means the interval for trimmed means (Tukey and McLaughlin
+    1963), and for differences Welch's interval. The interval of a single group is widened (see `WIDER`), because
+    Student's interval is too narrow for skewed values. A percentile bootstrap is not used: its 95 % interval from 3
+    runs would contain the true mean only 73 times in 100.
 
     Args:
-        samples: one or two groups, `[runs, ...]` each, of at least two runs.
+        samples: one or two groups of at least two runs, `[runs, ...]` each.
 
     Returns:
-        The low and the high end, `[...]` each.
+        The lower and the upper end of the interval, `[...]` each.
     """
     from scipy.stats import t  # takes a second to import
 
@@ -202,15 +203,15 @@ def interval_over_runs(samples: Sequence[np.ndarray], statistic: Statistic) -> t
 
 
 def cut_of(sample: np.ndarray, statistic: Statistic) -> int:
-    """Return how many of `[runs, ...]` are cut at each end."""
+    """Return how many values of `[runs, ...]` are cut at each end before averaging."""
     return len(sample) // 4 if statistic == "iqm" else 0
 
 
 def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the statistic of `[runs, ...]`, its variance and its degrees of freedom; 0 and 0 for a single run.
+    """Return the statistic of `[runs, ...]`, its variance and its degrees of freedom.
 
-    The variance of an interquartile mean is that of the winsorized values: the outer quarters are set to the nearest
-    value that is not cut.
+    For a single run, the variance and the degrees of freedom are 0. The variance of an interquartile mean is computed
+    from the winsorized values: those of the outer quarters are set to the nearest value that is not cut.
     """
     cut = cut_of(sample, statistic)
     kept, ordered = len(sample) - 2 * cut, np.sort(sample, 0)
@@ -221,7 +222,10 @@ def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.nd
 
 
 def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
-    """Return the agent steps of a curve, within the range of all series; every step of a sparse series."""
+    """Return the agent steps of a group's curve, within the range of all runs' series.
+
+    For a sparse series (evaluations) these are all steps of all runs.
+    """
     begin, end = max(x[0] for x in steps), min(x[-1] for x in steps)
     all_steps = np.unique(np.concatenate(steps))
     all_steps = all_steps[(all_steps >= begin) & (all_steps <= end)]
@@ -229,7 +233,7 @@ def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
 
 
 def resampled(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Resample a series at other steps: the mean of its points nearest to each step, else interpolated."""
+    """Resample a series at other steps: the mean of its points nearest to a step, or else an interpolated value."""
     inside = (x >= steps[0]) & (x <= steps[-1])
     nearest = np.abs(steps[None] - x[inside][:, None]).argmin(1)
     count = np.bincount(nearest, minlength=len(steps))

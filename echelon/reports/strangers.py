@@ -1,4 +1,4 @@
-"""Pages for results of protocol 2: one with a table and a picture, and one for the leaderboard."""
+"""Pages for protocol 2 (evaluation among unknown partners and opponents): one for a result, one for the leaderboard."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Row = Sequence[str]
 
 @paper_style()
 def strangers_figure(scores: Mapping[str, Any]) -> Figure:
-    """Plot every score as a point with its 95 % interval; overall scores are coloured."""
+    """Plot every score of a result as a point with its 95 % interval; overall scores are coloured."""
     rows = list(reversed(table_rows(scores)))
     figure = blank(WIDTH_IN, 0.5 + 0.14 * len(rows))
     axis = figure.subplots()
@@ -75,7 +75,7 @@ def as_svg(scores: Mapping[str, Any]) -> str:
 
 
 def write_strangers_page(record: Mapping[str, Any], path: Path) -> None:
-    """Write a result of protocol 2 as a self-contained page: policies, table, picture and command."""
+    """Write a result of protocol 2 as a self-contained HTML page with policies, table, picture and command."""
     scores, contacts = record["scores"], met_in_training(record)
     ends = ("value", "low", "high")
     lines = [(row["score"], row["of"], *(f"{row[end]:.1%}" for end in ends)) for row in table_rows(scores)]
@@ -98,7 +98,7 @@ def write_strangers_page(record: Mapping[str, Any], path: Path) -> None:
 
 
 def write_leaderboard_page(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write the leaderboard as a self-contained page: a table for each task, and the command of each row."""
+    """Write the leaderboard as a self-contained HTML page: a table for each task, and the command of each row."""
     body = ["<h1>Leaderboard of protocol 2</h1>"]
     for task in dict.fromkeys(row["task"] for row in rows):
         task_rows = [row for row in rows if row["task"] == task]
@@ -113,12 +113,12 @@ def write_leaderboard_page(rows: Sequence[Mapping[str, Any]], path: Path) -> Non
 
 
 def safe(text: str) -> str:
-    """Escape untrusted text for one line of a page."""
+    """Escape untrusted text, for one line of an HTML page."""
     return html.escape(one_line(text))
 
 
 def table_of(head: Row, lines: Sequence[Row], whole: Sequence[bool] = ()) -> str:
-    """Return an HTML table; lines that are `whole` are emphasised."""
+    """Return an HTML table; rows that `whole` marks are emphasised."""
     cells = "".join(f"<th>{safe(cell)}</th>" for cell in head)
     body = ""
     for index, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Prints tables of results: matches, evaluations, certificates and styles."""
+"""Prints tables of results: matches, evaluations, exploitability certificates and fighting styles."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,11 +21,11 @@ MEANS = {"kills": "kills", "deaths": "deaths", "damage": "damage", "zone, mech-s
 
 
 def show_match(result: Result, x: str, y: str, setup: dict[str, Any], by_side: bool = False) -> None:
-    """Print the result of a match between `x` and `y`, the share that `x` won and its 95 % interval.
+    """Print the result of a match between `x` and `y`, with the share of battles that `x` won and its 95 % interval.
 
     Args:
         setup: settings of the arena, see `BatchArena.setup`.
-        by_side: whether to print the win rates as blue and as red too, for teams that differ.
+        by_side: whether to print also the win rates as blue and as red, for teams with different mechs.
     """
     rows = []
     for name, wins, is_x in ((x, result.x_wins, True), (y, result.y_wins, False)):
@@ -45,7 +45,7 @@ def show_match(result: Result, x: str, y: str, setup: dict[str, Any], by_side: b
 
 
 def speed_of(battles: int, seconds: float) -> str:
-    """Format the speed in battles per second, or in seconds per battle if that is slow."""
+    """Format the speed in battles per second, or in seconds per battle if the speed is below 1 battle per second."""
     rate = battles / max(seconds, 1e-9)
     return f"{rate:.1f} battles/s" if rate >= 1 else f"{1 / rate:.1f} s a battle"
 
@@ -55,12 +55,12 @@ COLUMNS = ("battles", "wins", "draws", "win_rate", "low", "high", "kills", "deat
 
 
 def write_log(path: Path, setup: dict[str, Any], matches: Iterable[list[dict[str, Any]]]) -> None:
-    """Write one JSON object per line for each battle of the matches, with the arena's settings."""
+    """Write a JSON object with the result and the arena's settings for each battle of the matches, one per line."""
     write_lines(path, [row | setup for rows in matches for row in rows])
 
 
 def log_evaluation(evaluation: Evaluation, path: Path) -> None:
-    """Write the battles of an evaluation with `write_log`."""
+    """Write the battles of an evaluation to a log file, see `write_log`."""
     setup = {name: evaluation.versions[name] for name in ("device", "precision", "compiled", "captured")}
     results = evaluation.results.items()
     write_log(path, setup, [match_events(one, evaluation.policy, name, evaluation.seeds) for name, one in results])
@@ -96,7 +96,7 @@ def show_profile(profile: SkillProfile, title: str) -> None:
 
 
 def show_certificate(certificate: Mapping[str, Any], last: str, as_json: bool) -> None:
-    """Print a certificate of exploitability: its curve, its summary, and a last line; or all as one JSON object."""
+    """Print a certificate of exploitability: its curve, its summary and the line `last`; or all as one JSON object."""
     if as_json:
         print(json.dumps({**certificate, "verdict": certificate_line(certificate)}))
         return
@@ -109,7 +109,7 @@ def show_certificate(certificate: Mapping[str, Any], last: str, as_json: bool) -
 
 
 def show_style(style: Style) -> None:
-    """Print a policy's style, and its points against each opponent."""
+    """Print a policy's fighting style, and its points per battle against each opponent."""
     rows = [
         {"number": name, "value": round(value, 3), "unit": measure_of(name).unit, "meaning": measure_of(name).meaning}
         for name, value in style.numbers.items()
@@ -121,7 +121,7 @@ def show_style(style: Style) -> None:
 
 
 def show_strangers(evaluation: StrangersEvaluation, written: Sequence[Path | None]) -> None:
-    """Print a result of protocol 2, why it may not count for the task, and the written files."""
+    """Print a result of protocol 2, the reason if it does not count for the task, and the written files' paths."""
     record, unit = evaluation.record, evaluation.scores["unit"]
     rows = [
         {name: rounded(cell, 3) if isinstance(cell, float) else cell for name, cell in row.items()}

@@ -1,4 +1,4 @@
-"""Prints the what-if analysis of a battle, and parses `--set` and `--mech` of a fork."""
+"""Prints the what-if analysis of a battle, and parses the flags `--set` and `--mech`."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from echelon.viewer.page import write_page
 
 
 def write_answers(result: WhatIf, replay: Replay, index: int, out: Path | None, page: Path | None) -> None:
-    """Write all numbers as JSON, and the replay's page with blue's win rate in battle `index`."""
+    """Write all numbers of the analysis as JSON, and the replay's page with blue's win rate in battle `index`."""
     if out is not None:
         write_whole(out, json_bytes(result.as_json()))
     if page is not None:
@@ -28,7 +28,7 @@ def write_answers(result: WhatIf, replay: Replay, index: int, out: Path | None, 
 
 
 def show_answers(result: WhatIf, replay: Replay, index: int) -> None:
-    """Print the win rate at each moment, the spans with the largest changes, and the effect of each mech."""
+    """Print blue's win rate at each moment, the time spans with the largest changes, and the effect of each mech."""
     console = terminal()
     console.print(f"{result.blue} (blue) against {result.red}, seed {result.seed}: share of {result.branches} battles")
     console.print("that blue wins from each moment on, and its 95 % interval")
@@ -56,7 +56,7 @@ SET = re.compile(r"(blue|red) (\d+) (\w+)=(-?[\d.]+(?:e[+-]?\d+)?)")
 
 
 def change_of(words: str, replay: Replay) -> tuple[int, str, float]:
-    """Parse a `--set` flag to a change for `echelon.fork`."""
+    """Parse the value of a `--set` flag into a change for `echelon.fork`."""
     match = SET.fullmatch(words)
     if match is None or match[4].count(".") > 1:
         raise ConfigError(f'--set must have the form "blue 2 hp=150", got {short(words)}')
@@ -64,21 +64,21 @@ def change_of(words: str, replay: Replay) -> tuple[int, str, float]:
 
 
 def place_of(team: str, number: int, replay: Replay, flag: str, limit: str) -> int:
-    """Return the index of a mech that a flag names by its team and its place there, counted from 1."""
+    """Return the index of a mech that a flag names by team and number in the team, counted from 1."""
     first, end = replay.about["teams"][team]
     require(1 <= number <= end - first, flag, limit.format(f"1..{end - first}", team), number)
     return first + number - 1
 
 
 def chosen_replay(file: Path, battle: int) -> Replay:
-    """Read a replay and check that it has this battle, counted from 1."""
+    """Read a replay and check that it contains battle number `battle`, counted from 1."""
     replay = read(file)
     require(1 <= battle <= len(replay.battles), "--battle", f"1..{len(replay.battles)}, those of {file.name}", battle)
     return replay
 
 
 def with_odds(replay: Replay, index: int, result: WhatIf) -> Replay:
-    """Return the replay with blue's win rates in the metadata of a battle."""
+    """Return the replay with blue's win rates added to the metadata of one battle."""
     record = result.as_json()
     rows = record["moments"]
     odds = {"branches": result.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
@@ -89,7 +89,10 @@ def with_odds(replay: Replay, index: int, result: WhatIf) -> Replay:
 
 
 def mech_rows(result: WhatIf, replay: Replay, living: np.ndarray) -> list[dict[str, str]]:
-    """Return a row for each living mech, `living [N]` bool: the change by each intervention, with its interval."""
+    """Return a row for each living mech (`living [N]` bool): how much each intervention changes blue's win rate.
+
+    Each change has its 95 % interval.
+    """
     rows = []
     for n in np.flatnonzero(living).tolist():
         row = {"mech": mech_name(replay, n)}
@@ -101,7 +104,7 @@ def mech_rows(result: WhatIf, replay: Replay, living: np.ndarray) -> list[dict[s
 
 
 def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterator[str]:
-    """Yield the deaths and lost legs in a span of a battle, in words."""
+    """Yield the deaths and lost legs in a time span of a battle, in words."""
     battle, dt_s = replay.battles[index], replay.about["dt_s"]
     ticks = round(begin_s / dt_s), round(end_s / dt_s)
     for row in within(battle.deaths, ticks):
@@ -115,11 +118,11 @@ def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterat
 
 
 def within(table: np.ndarray, ticks: tuple[int, int]) -> np.ndarray:
-    """Return the rows of an event table from one tick until before another."""
+    """Return the rows of an event table from the first of two `ticks` until before the second."""
     return table[(table[:, 0] >= ticks[0]) & (table[:, 0] < ticks[1])]
 
 
 def mech_name(replay: Replay, n: int) -> str:
-    """Return the name of a mech, such as `blue 2 (medium)`."""
+    """Return the name of a mech with its hull, such as `blue 2 (medium)`."""
     mech = replay.about["mechs"][n]
     return f"{mech['team']} {n - replay.about['teams'][mech['team']][0] + 1} ({mech['hull']})"

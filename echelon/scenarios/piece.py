@@ -1,6 +1,7 @@
-"""Set pieces: short battles that each test one skill, with a scripted line that wins.
+"""Set pieces: short battles that each test one skill, with a scripted plan that wins.
 
-A line is a list of steps per mech. A mech executes the first step whose conditions hold.
+The plan is the `line` of a piece: a list of steps for each mech. In each decision, a mech executes the first step whose
+conditions hold.
 """
 
 from dataclasses import dataclass
@@ -31,12 +32,12 @@ HEAT = Limits(0, 2, "of the hull's")
 
 @dataclass(frozen=True)
 class Step(Settings):
-    """Conditions and actions of a mech: it executes the actions while all conditions hold.
+    """Conditions and actions for one mech: it executes the actions while all conditions hold.
 
-    The first eight fields are conditions, the others are actions.
+    The first eight fields are conditions, the other fields are actions.
 
     Raises:
-        ConfigError: a field has another type or is out of range.
+        ConfigError: if a field has another type or is out of range.
     """
 
     from_s: Annotated[float, SECONDS] = 0.0
@@ -93,7 +94,8 @@ def steps_from_json(values: Any, where: str) -> Line:
     """Parse the steps of a mech from JSON values.
 
     Raises:
-        ConfigError: a field is unknown, has another type or is out of range; the message names step and field.
+        ConfigError: if a field is unknown, has another type or is out of range; the message names the step and the
+            field.
     """
     steps: Line = typed(Line, values, where)
     require(1 <= len(steps) <= MOST_STEPS, where, f"1..{MOST_STEPS} steps", len(steps))
@@ -101,13 +103,13 @@ def steps_from_json(values: Any, where: str) -> Line:
 
 
 def weapons_on(hull: str, config: EnvConfig) -> dict[str, tuple[Trigger, WeaponSpec]]:
-    """Return the weapons of a hull by name, each with its trigger."""
+    """Return the weapons that a hull carries, by name, each with its trigger."""
     weapons = config.catalog.carried(hull)
     return {name: (Trigger[weapon.mounts[hull].upper()], weapon) for name, weapon in weapons.items()}
 
 
 def check_weapons(line: Line, hull: str, config: EnvConfig, where: str) -> None:
-    """Raise `ConfigError` for a weapon that a step fires but the hull does not carry."""
+    """Raise `ConfigError` if a step fires a weapon that the hull does not carry."""
     weapons = weapons_on(hull, config)
     for index, step in enumerate(line):
         for name in step.fire:
@@ -126,7 +128,7 @@ TEXTS = ("skill", "side", "opponent")
 
 @dataclass(frozen=True)
 class Piece:
-    """A battle that one skill wins."""
+    """A set piece: a battle that can be won by one skill."""
 
     name: str
     skill: str
@@ -146,14 +148,15 @@ class Piece:
 
 
 def piece_from_json(values: Any, name: str) -> Piece:
-    """Parse a piece from JSON values: a scenario's fields, and `skill`, `side`, `opponent` and `line`.
+    """Parse a set piece from JSON values: the fields of a scenario, and `skill`, `side`, `opponent` and `line`.
 
     Args:
-        values: JSON object; its `line` contains the steps of every mech of the side by name, such as `blue_0`.
-        name: name of the piece, for messages.
+        values: JSON object; its `line` contains the steps of every mech of `side`, keyed by the mech's name, such as
+            `blue_0`.
+        name: name of the piece, for error messages.
 
     Raises:
-        ConfigError: a field is unknown, missing, of another type or out of range; the message names the field.
+        ConfigError: if a field is unknown, missing, of another type or out of range; the message names the field.
     """
     file_name = f"{name}.json"
     require(isinstance(values, dict), file_name, "an object", values)
@@ -180,7 +183,7 @@ def piece_from_json(values: Any, name: str) -> Piece:
 
 
 def pieces() -> list[str]:
-    """Names of the set pieces, sorted; `docs/SET_PIECES.md` lists them."""
+    """Return the sorted names of the set pieces, which `docs/SET_PIECES.md` lists."""
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
@@ -189,7 +192,7 @@ def find_piece(name: str) -> Piece:
     """Return the set piece with this name.
 
     Raises:
-        ConfigError: unknown name, or an invalid field in the file.
+        ConfigError: if the name is unknown, or a field in the piece's file is invalid.
     """
     by_name = pieces()
     require(name in by_name, "a piece", f"one of {', '.join(by_name)}", name)

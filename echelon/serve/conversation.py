@@ -1,6 +1,6 @@
-"""The server for commanding battles: one program or person, over a WebSocket.
+"""The server through which one program or person commands battles over a WebSocket.
 
-It transports the lines of a `Session` and serves the pages that it was created with.
+The server transports the lines of a `Session`, and serves the pages that it was created with.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ CLIENT_LEFT = object()
 
 
 class CommandServer(PageServer):
-    """The server at which battles are commanded, by one client at a time. Use it as a context manager.
+    """A server through which one client at a time commands battles. Use it as a context manager.
 
-    Messages without a connected client are sent to the next one.
+    If no client is connected, messages are sent to the next client.
 
     Args:
         page, port, token, access: see `PageServer`.
@@ -82,7 +82,7 @@ class CommandServer(PageServer):
     # For the battle loop
 
     def say(self, message: dict[str, Any]) -> None:
-        """Send a message to the client, now or when one connects."""
+        """Send a message to the client, now or when a client connects."""
         text, kind = json.dumps(message, separators=(",", ":")), message["type"]
         with self._seat:
             if kind == "end":
@@ -97,19 +97,19 @@ class CommandServer(PageServer):
                     self._is_told = True
 
     def wait_for_client(self) -> bool:
-        """Wait for a client; return whether there was none."""
+        """Wait for a client; return whether no client was connected at the call."""
         with self._seat:
             was_alone = self._client is None
             self._seat.wait_for(lambda: self._client is not None)
             return was_alone
 
     def wait_until_told(self) -> None:
-        """Wait until the last message was sent to a client, which may have left since."""
+        """Wait until the last message was sent to a client, which may have left in the meantime."""
         with self._seat:
             self._seat.wait_for(lambda: self._is_told)
 
     def offer(self, page: str) -> None:
-        """Serve a page of the played battle, and send its path to the client."""
+        """Serve the replay page of the played battle, and send the page's path to the client."""
         self.pages[REPLAY] = page
         self.say({"type": "replay", "path": REPLAY})
 
@@ -132,7 +132,7 @@ class CommandServer(PageServer):
                 self._client = None
 
     def _seated(self, connection: ServerConnection) -> bool:
-        """Register a connection as the client and send missed messages; return False if there is another client."""
+        """Register a connection as the client and send missed messages; return False if another client is connected."""
         with self._seat:
             if self._client is not None:
                 return False
@@ -146,7 +146,7 @@ class CommandServer(PageServer):
             return True
 
     def _take(self, line: object) -> None:
-        """Store a line until the battles are ready for it."""
+        """Put a line into the queue; wait while the queue is full."""
         while not self._is_closed.is_set():
             try:
                 self.lines.put(line, timeout=LOOK_S)
@@ -169,15 +169,17 @@ def converse(
     say: Callable[[Any], None],
     attend: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Send reports, receive orders and play, until every battle has ended.
+    """Send reports, receive orders and play, until the first battle in every batch slot has ended.
 
     Args:
-        lines: replies of the client; None at their end, `CLIENT_LEFT` if a client left and another one may come.
-        say: sends a message to the client.
-        attend: waits for a client, during which no battle continues; returns whether there was none.
+        lines: replies of the client; None marks their end, `CLIENT_LEFT` means that the client left and another one may
+            come.
+        say: function that sends a message to the client.
+        attend: function that waits for a client while the battles are stopped; it returns whether no client was
+            connected.
 
     Raises:
-        ConfigError: if the replies end before the battles.
+        ConfigError: if the replies end before the battles have ended.
     """
     say(session.begin())
     if session.pace is not None:
@@ -205,7 +207,7 @@ def converse(
 
 
 def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) -> Iterator[Any]:
-    """Yield the replies before the battles continue: one with the clock `step`, else all that arrive in time."""
+    """Yield the replies that arrive before the battles continue: one for the clock `step`, otherwise all in time."""
     if clock == "step":
         line = CLIENT_LEFT
         while line is CLIENT_LEFT:
@@ -230,7 +232,10 @@ def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) 
 
 
 def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
-    """Read lines in a thread, from `read(size)`, into a queue; None marks the end. Long lines are truncated."""
+    """Read lines in a thread, by calling `read(size)`, and put them into a queue; None marks the end.
+
+    Lines that are too long are truncated.
+    """
     lines: queue.Queue[bytes | None] = queue.Queue(maxsize=MOST_LATE)
 
     def split() -> None:
@@ -251,12 +256,12 @@ def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
 
 @dataclass(frozen=True)
 class CommandedBattles:
-    """Running battles that a client commands, and the files to write.
+    """Running battles that a client commands, and the files to write at their end.
 
     Args:
         clock: when the battles continue.
-        names: the commanders of blue and red, in words.
-        recorder: records the battles, or None.
+        names: names of blue's and red's commander, for display.
+        recorder: recorder of the battles, or None.
         replay, dataset: files to write at the end, or None.
     """
 
@@ -268,7 +273,7 @@ class CommandedBattles:
     dataset: Path | None = None
 
     def over_stdio(self) -> None:
-        """Communicate by lines of JSON on stdin and stdout."""
+        """Command the battles through lines of JSON on stdin and stdout."""
         # Stdout carries only protocol messages, so print all other output to stderr.
         stdout, sys.stdout = sys.stdout, sys.stderr
         try:
@@ -286,12 +291,14 @@ class CommandedBattles:
         self.finished_replay()
 
     def over_network(self, side: str, is_human: bool, port: int, access: Access, opens: bool) -> None:
-        """Serve one client; a person can then view the replay, until the program is interrupted.
+        """Command the battles through a server with one client; a person can view the replay at the end.
+
+        The replay is served until the program is interrupted.
 
         Args:
             side: the commanded team.
             is_human: whether to serve a page for a person.
-            opens: whether to open that page in a browser here.
+            opens: whether to open this page in a browser on this machine.
         """
         token = secrets.token_urlsafe(24)
         page = command_page(page_facts(self.session.port.view.env, side, token)) if is_human else ""
@@ -311,7 +318,7 @@ class CommandedBattles:
                     threading.Event().wait()
 
     def over_model(self, commander: ChatCommander) -> None:
-        """Let a language model command the battles; print the result and the summary of its calls as JSON."""
+        """Let a language model command the battles; print the result and a summary of the model's calls as JSON."""
         port = self.session.port
         try:
             with self.kept_as_data():
@@ -323,7 +330,7 @@ class CommandedBattles:
         print(json.dumps({"type": "result", "won_by": won_by, **commander.facts()}, separators=(",", ":")))
 
     def finished_replay(self) -> Replay | None:
-        """Return the recorded replay, and write it if a file is given."""
+        """Return the recorded replay, or None; if a replay file is given, write the replay to it."""
         if self.recorder is None:
             return None
         count = len(self.recorder.battles)
@@ -335,7 +342,7 @@ class CommandedBattles:
 
     @contextlib.contextmanager
     def kept_as_data(self) -> Iterator[None]:
-        """Context manager that writes the battles as a dataset, if a file is given; not after an error."""
+        """Context manager that writes the battles as a dataset, if a file is given and no error occurs."""
         if self.dataset is None:
             yield
             return

@@ -1,7 +1,7 @@
-"""The server of the scenario editor: it serves one page, and validates, saves and plays the page's scenarios.
+"""The server of the scenario editor: it serves one page, and checks, saves and plays scenarios that the page sends.
 
-It stores nothing between requests. Requests cannot name files, and can only name commanders from the command line or
-scripted tiers, so no request causes an import.
+The server stores nothing between requests, except the saved file. A request cannot name a file, and the commanders that
+it names must be scripted tiers or named on the command line, so no request causes an import.
 """
 
 import json
@@ -44,7 +44,7 @@ PLAYED = ("x", "y", "battles", "seed")
 
 
 class RefusedError(Exception):
-    """A rejected request, with an HTTP status and one line."""
+    """A rejected request, with an HTTP status and a message of one line."""
 
     def __init__(self, status: HTTPStatus, line: str) -> None:
         super().__init__(line)
@@ -52,13 +52,13 @@ class RefusedError(Exception):
 
 
 class EditServer(ThreadingHTTPServer):
-    """The editor of one file. Use it as a context manager.
+    """The editor of one file. Use the server as a context manager.
 
     Args:
-        file: where scenarios are saved.
-        start: initial scenario if the file does not exist; None: open ground.
+        file: file to which scenarios are saved.
+        start: initial scenario if the file does not exist; None means open ground.
         commanders: names of the commanders that may play.
-        port: 0 for a free one.
+        port: port to listen on; 0 for a free one.
         access: address to listen on, and allowed clients.
 
     Raises:
@@ -85,7 +85,7 @@ class EditServer(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Host names with the port, the one for a user of this machine first."""
+        """Host names of the server with its port; the one for a user of this machine comes first."""
         return self.access.names(self.server_port)
 
     @property
@@ -93,10 +93,10 @@ class EditServer(ThreadingHTTPServer):
         return f"http://{self.hosts[0]}/?token={self.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: the client has disconnected before the answer."""
+        """Log nothing: an error here means that the client disconnected before the answer."""
 
     def page(self) -> str:
-        """Return the page, with the scenario of the file and the available choices."""
+        """Return the editor's page, with the scenario of the file and the values to choose from."""
         initial = read_scenario(self.file) if self.file.exists() else self.start
         presets = {name: preset() for name, preset in ENV_PRESETS.items()}
         hulls = presets["small"].catalog.hulls
@@ -118,13 +118,13 @@ class EditServer(ThreadingHTTPServer):
         return {"said": "ok"}
 
     def save(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Write the scenario, and return the file's content."""
+        """Save the scenario to the file, and return the file's content."""
         scenario = playable_scenario(values)
         scenario.save(self.file)
         return {"said": f"saved {self.file}", "scenario": scenario.as_json()}
 
     def play(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Play a match between two commanders; return the results and the page of the first battle."""
+        """Play a match between two commanders; return the results, and the replay page of the first battle."""
         unknown = sorted(set(values) - {*PLAYED, "scenario"})
         require(not unknown, "a match", f"of scenario, {', '.join(PLAYED)}", unknown)
         x, y = (values.get(name) for name in "xy")
@@ -153,10 +153,10 @@ class EditServer(ThreadingHTTPServer):
 
 
 def playable_scenario(values: Any) -> Scenario:
-    """Parse a scenario from JSON and check that battles can start from it.
+    """Parse a scenario from JSON values, and check that battles can start from it.
 
     Raises:
-        ConfigError: as `scenario_from_json`; or if a mech cannot be at its position.
+        ConfigError: as in `scenario_from_json`; or if a mech cannot stand at its position.
     """
     scenario = scenario_from_json(values)
     check_playable(scenario)
@@ -164,7 +164,7 @@ def playable_scenario(values: Any) -> Scenario:
 
 
 class EditHandler(BaseHTTPRequestHandler):
-    """One request to an `EditServer`."""
+    """Handler of one request to an `EditServer`."""
 
     server: EditServer
     timeout = TIMEOUT_S
@@ -177,7 +177,7 @@ class EditHandler(BaseHTTPRequestHandler):
         self.answer(self.act)
 
     def answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
-        """Send the result of `make`, a type and a body, or the one-line reason of a failure."""
+        """Send the content type and body that `make` returns, or a one-line error if it fails."""
         status = HTTPStatus.OK
         try:
             self.check_access()
@@ -198,7 +198,7 @@ class EditHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def check_access(self) -> None:
-        """Reject requests without the token, or not admitted by `Access`."""
+        """Reject requests that have no valid token, or that `Access` does not admit."""
         query_token = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
         token = self.headers.get(TOKEN, "") or query_token
         is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
@@ -230,9 +230,9 @@ class EditHandler(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def log_message(self, format: str, *words: Any) -> None:
-        """Log nothing, because the address contains the token."""
+        """Log nothing, because the logged address would contain the secret token."""
 
 
 def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Return type and bytes of a JSON answer."""
+    """Return the content type and the bytes of a JSON answer."""
     return "application/json", json.dumps(values, allow_nan=False).encode()

@@ -1,4 +1,4 @@
-"""A page that shows the current rollouts of a training run: `echelon-train --dashboard`."""
+"""A page that shows the newest rollouts of a running training (`echelon-train --dashboard`)."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ LEAST_S = 0.5
 
 
 class LiveRollout:
-    """The message about one rollout; the first viewer's thread encodes it.
+    """The message about one rollout, encoded once, by the thread of the first viewer.
 
     Args:
-        facts: fields of the message, without its moments.
-        grounds: initial materials `[Z, Y, X]` uint8, by map.
+        facts: fields of the message, except its moments.
+        grounds: initial materials `[Z, Y, X]` uint8, keyed by map index.
     """
 
     def __init__(self, facts: dict[str, Any], played: list[Frame], grounds: dict[int, np.ndarray]) -> None:
@@ -67,9 +67,10 @@ class LiveRollout:
 
 
 class LiveServer(PageServer):
-    """The server at which several viewers watch a run; it reads nothing from them. Use it as a context manager.
+    """A server through which several viewers watch a training run; the server reads nothing from the viewers.
 
-    Showing a rollout never blocks: each viewer has a thread, which sends the newest one.
+    Use the server as a context manager. Showing a rollout never blocks the training: each viewer has a thread, which
+    sends the newest rollout.
 
     Args:
         page, port, token, access: see `PageServer`.
@@ -92,7 +93,7 @@ class LiveServer(PageServer):
         super().__exit__(*error)
 
     def show(self, rollout: LiveRollout) -> None:
-        """Send a rollout to all viewers."""
+        """Show a rollout to all viewers."""
         with self._news:
             self._rollout, self._number = rollout, self._number + 1
             self._news.notify_all()
@@ -126,11 +127,13 @@ class LiveServer(PageServer):
 
 
 class Live(Callback):
-    """Serves the first battle of a run, on the first process. Without a viewer nothing is copied from the device.
+    """Callback that shows the first battle of a training run to viewers; the server is on the first process.
+
+    If no viewer is connected, nothing is copied from the device.
 
     Args:
-        port: 0 for a free one.
-        host: an address to listen on instead of 127.0.0.1, and host names by which a browser may reach it.
+        port: port to listen on; 0 for a free one.
+        host: an address to listen on instead of 127.0.0.1, and host names by which a browser may reach the server.
     """
 
     def __init__(self, port: int = 0, host: tuple[str, ...] = ()) -> None:
@@ -160,7 +163,7 @@ class Live(Callback):
             trainer.log_plain(f"dashboard   {self.server.address}")
 
     def on_iteration_start(self, trainer: TrainingRun) -> None:
-        """Record the decisions of the collector."""
+        """Start recording the decisions of the trainer's current collector, if it is a new one."""
         self._began_s = time.monotonic()
         if self.server is not None and self._filmed is not trainer.collector:
             self._frame_buffer = FrameBuffer(trainer.env.sim_model, trainer.env.state, trainer.collector.decisions)
@@ -195,17 +198,17 @@ class Live(Callback):
 
 
 def owner_of(trainer: TrainingRun, group: str) -> str:
-    """Return the commander of a team in the first battle, by its name in `EnvTeams`."""
+    """Return which policy commands a team in the first battle, as its name in `EnvTeams`."""
     return trainer.opponents.assignment.owners[group][0][1]
 
 
 def team_of(trainer: TrainingRun) -> str:
-    """Return the learner's team in the first battle; blue if it has both."""
+    """Return the learner's team in the first battle; blue if the learner has both teams."""
     return next(group for group in GROUPS if owner_of(trainer, group) == LEARNER)
 
 
 def name_of(trainer: TrainingRun, group: str) -> str:
-    """Return the commander of a team in the first battle, in words."""
+    """Return a description of the commander of a team in the first battle."""
     owner = owner_of(trainer, group)
     names = {LEARNER: "the learner", SCRIPTED: trainer.curriculum.stage.opponent, PAST: "a frozen policy"}
     return names.get(owner, owner)

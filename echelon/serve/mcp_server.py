@@ -1,4 +1,4 @@
-"""An MCP server through which a language model commands battles: tools for playing, resources for rules and schema."""
+"""An MCP server through which a language model commands battles: tools to play, resources for rules and schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class McpBattles:
-    """The battles of a server, by number. Its methods are the tools; clients receive their docstrings.
+    """The battles of an MCP server, keyed by number.
+
+    The methods are the server's tools; MCP clients receive their docstrings as descriptions.
 
     Args:
         folder: folder for replays; None disables replays.
@@ -42,7 +44,7 @@ class McpBattles:
 
     @contextmanager
     def _one(self, battle: int) -> Iterator[OrderedBattle]:
-        """Lock a battle and yield it."""
+        """Context manager that locks a battle and yields it."""
         with self._playing:
             known = ", ".join(map(str, self.battles)) or "none: call start_battle"
             require(battle in self.battles, "battle", f"one of {known}", battle)
@@ -75,37 +77,47 @@ class McpBattles:
         return {"battle": number, "packs": played.seat.packs, "report": played.words()}
 
     def report(self, battle: int, form: Literal["words", "numbers"] = "words") -> dict[str, Any]:
-        """Report the current state of a battle, in words or in numbers."""
+        """Return the current report of a battle, in words or in numbers."""
         with self._one(battle) as played:
             return {"report": played.words() if form == "words" else played.report()}
 
     def order(self, battle: int, orders: list[dict[str, Any]]) -> dict[str, Any]:
-        """Give orders for the next step, such as [{"pack": 0, "kind": "move", "place": [20, 20]}]; see the resource
-        echelon://schema. Returns one error line for each refused order."""
+        """Give orders that take effect in the next step.
+
+        Orders are a list such as [{"pack": 0, "kind": "move", "place":[20, 20]}]; the resource echelon://schema
+        describes them. Returns one error line for each refused order; the other orders are accepted.
+        """
         with self._one(battle) as played:
             return {"refused": played.order(orders)}
 
     def step(self, battle: int, steps: int = 1) -> dict[str, Any]:
-        """Play a number of steps, at most until the battle ends. Returns won_by: own, enemy, or a third value for a
-        draw; null while the battle runs, with the next report."""
+        """Play a number of steps; stop earlier if the battle ends.
+
+        Returns the next report and won_by: null while the battle runs, then own, enemy, or a third value for a draw.
+        """
         with self._one(battle) as played:
             played.step(steps)
             return {"won_by": played.winner, "report": None if played.winner else played.words()}
 
     def whatif(self, battle: int, orders: list[dict[str, Any]] | None = None, branches: int = 16) -> dict[str, Any]:
-        """Estimate your win rate from the current state by playing copies of the battle to the end, with these orders
-        now and none later. The battle itself does not change. Returns value, the win rate, and its 95 % interval, low
-        and high."""
+        """Estimate your win rate from the current state of a battle.
+
+        Copies of the battle are played to the end, with these orders now and no orders later. The battle itself does
+        not change. Returns value (the win rate) and low and high (its 95 % interval).
+        """
         with self._one(battle) as played:
             return played.whatif(orders or [], branches)
 
     def fork(self, battle: int) -> dict[str, Any]:
-        """Copy a battle in its current state, to try other orders. Returns the number of the copy."""
+        """Copy a battle in its current state, so that you can try other orders.
+
+        Returns the number of the copied battle.
+        """
         with self._one(battle) as played:
             return {"battle": self._add(played.fork())}
 
     def export_replay(self, battle: int) -> dict[str, Any]:
-        """Write a replay of a finished battle. Returns its path, for echelon-arena watch."""
+        """Write a replay of a finished battle. Returns the path of the replay, for the command echelon-arena watch."""
         with self._one(battle) as played:
             require(self.folder is not None, "--replays", "a folder, set when the server starts", None)
             require(played.winner is not None, "battle", "a finished battle", "one in progress")
@@ -126,7 +138,7 @@ TOOLS = ("start_battle", "report", "order", "step", "whatif", "fork", "export_re
 
 
 def mcp_server(folder: Path | None = None) -> MCPServer:
-    """Return the server; its method `run` serves stdin and stdout.
+    """Return the MCP server; its method `run` serves stdin and stdout.
 
     Args:
         folder: folder for replays; None disables replays.
@@ -142,7 +154,7 @@ def mcp_server(folder: Path | None = None) -> MCPServer:
         raise ModuleNotFoundError(message, name=error.name) from None
 
     def anticipated(tool: Function) -> Function:
-        """Wrap a tool so that the client receives an expected error as one line."""
+        """Wrap a tool so that the client receives an expected error (such as an invalid argument) as one line."""
 
         @functools.wraps(tool)
         def called(**arguments: Any) -> Any:
@@ -165,7 +177,7 @@ def mcp_server(folder: Path | None = None) -> MCPServer:
 
 
 def rules_text() -> str:
-    """Return the rules that a commander needs."""
+    """Return the text of the rules that a commander needs."""
     lines = [INSTRUCTIONS]
     for name, preset in ENV_PRESETS.items():
         config = preset()
@@ -178,7 +190,10 @@ def rules_text() -> str:
 
 
 def schema_text(packs: str) -> str:
-    """Return the JSON schema of orders to the given number of packs; reports list the names of the enemies."""
+    """Return the JSON schema of orders for a number of packs.
+
+    Any target is accepted, because only reports list the enemies' names.
+    """
     from echelon.command.pack_policy import OrderTargets
 
     require(packs.isascii() and packs.isdigit() and 1 <= len(packs) <= 2, "packs", "a number from 1 to 99", packs)

@@ -1,9 +1,10 @@
-"""Base of page servers: the address, access control, pages and the WebSocket.
+"""Base of the servers of pages: the address, access control, pages and the WebSocket.
 
-A client needs the token and must be admitted by `Access`. No message names a file or a module.
+A client must know the secret token and be admitted by `Access`. No message can name a file or a module.
 
-A browser sends the host name that it used in `Host`, and the page that makes the request in `Origin`. A malicious page
-can resolve its own host name to this machine (DNS rebinding); then `Host` is that name. The servers check the token.
+A browser sends the header `Host`, the host name in the address that it opened, and the header `Origin`, the page that
+makes the request. A malicious page can let its own host name resolve to this machine (DNS rebinding); `Host` is then
+the malicious name, which is not admitted. In addition, the servers check the token.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?")
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an IP address."""
+    """Return whether a host is given as an IP address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -58,7 +59,7 @@ def is_address(host: str) -> bool:
 
 
 def parts_of(url: str) -> tuple[str, int | None]:
-    """Return host name and port of a page's URL; an empty name if it is invalid."""
+    """Return host name and port of a page's URL; the name is empty if the URL is invalid."""
     try:
         parts = urlsplit(url)
         return (parts.hostname or "") if parts.scheme in ("http", "https") else "", parts.port
@@ -68,15 +69,15 @@ def parts_of(url: str) -> tuple[str, int | None]:
 
 @dataclass(frozen=True)
 class Access:
-    """The clients that are admitted.
+    """Defines which clients a server admits, and the address that it listens on.
 
     Args:
-        hosts: at most one address to listen on instead of 127.0.0.1, such as 0.0.0.0 for all of this machine, and host
-            names by which a browser may reach the server, in addition to those of its own machine.
-        flag: the flag that sets them, for errors.
+        hosts: at most one address to listen on instead of 127.0.0.1, such as 0.0.0.0 for all addresses of this machine,
+            and host names by which a browser may reach the server, in addition to those of its own machine.
+        flag: the flag that sets `hosts`, for error messages.
 
     Raises:
-        ConfigError: if an entry is neither an address nor a name, or there are two addresses.
+        ConfigError: if an entry is neither an address nor a host name, or if there are two addresses.
     """
 
     hosts: tuple[str, ...] = ()
@@ -107,8 +108,8 @@ class Access:
         """Create a listening socket.
 
         Args:
-            port: 0 for a free one.
-            flag: the flag that sets the port, for errors.
+            port: port to listen on; 0 for a free one.
+            flag: the flag that sets the port, for error messages.
 
         Raises:
             ConfigError: if the port is taken, or the address does not belong to this machine.
@@ -123,19 +124,20 @@ class Access:
             raise ConfigError(f"{flag} {port}{where}: {error.strerror}") from None
 
     def names(self, port: int) -> tuple[str, ...]:
-        """Return host names of the server with its port, the one for a browser of this machine first."""
+        """Return host names of the server with its port; the one for a browser on this machine comes first."""
         names = dict.fromkeys((LOOPBACK if self._is_everywhere else self.address, LOOPBACK, "localhost"))
         return tuple(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
 
     def admits(self, hosts: Sequence[str], origins: Sequence[str]) -> bool:
-        """Return whether a request is admitted.
+        """Return whether a request is admitted, from its headers.
 
-        A name of the own machine is admitted at any port, because a tunnel may use another port. The requesting page
-        must have the same name and port, or a name in `hosts`, because a proxy may use another port.
+        A name of the own machine is admitted with any port, because a tunnel may use another port. The page that makes
+        the request must have the same host name and port, or a host name in `hosts`, because a proxy may use another
+        port.
 
         Args:
-            hosts: headers `Host` of the request.
-            origins: headers `Origin` of the request; a program sends none.
+            hosts: the request's headers `Host`.
+            origins: the request's headers `Origin`; a program sends none.
         """
         if len(hosts) != 1 or len(origins) > 1 or HOST.fullmatch(hosts[0]) is None:
             return False
@@ -169,7 +171,7 @@ MATERIALS = [material.name.lower() for material in Material]
 
 
 def page_facts(env: EchelonEnv, team: str, token: str, watches: bool = False) -> dict[str, Any]:
-    """Return the arguments of `command_page` for the first battle of an environment."""
+    """Return the data of the page from `command_page`, for the first battle of an environment."""
     return {
         "token": token,
         "team": team,
@@ -182,18 +184,21 @@ def page_facts(env: EchelonEnv, team: str, token: str, watches: bool = False) ->
 
 
 def ground_of(env: EchelonEnv, number: int) -> np.ndarray:
-    """Return the initial materials `[Z, Y, X]` uint8 of a map."""
+    """Return the initial materials `[Z, Y, X]` uint8 of map `number`."""
     ground: np.ndarray = env.sim_model.maps.material[number].cpu().numpy()
     return ground
 
 
 class PageServer:
-    """Base of servers that listen on this machine only, unless `access` says otherwise. Use it as a context manager.
+    """Base of servers that can be reached only from this machine, unless `access` allows more.
+
+    Use the server as a context manager.
 
     Args:
-        page: the page at the address; empty for none, then the address is that of the WebSocket.
-        port: 0 for a free one.
-        needed_by: the flags that start the server and set its port, for errors.
+        page: HTML of the page at the address; if it is empty, there is no page, and the address is that of the
+            WebSocket.
+        port: port to listen on; 0 for a free one.
+        needed_by: the flags that start the server and that set its port, for error messages.
         access: address to listen on, and admitted clients.
 
     Raises:
@@ -241,7 +246,7 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """URL of the page, or of the WebSocket if there is no page."""
+        """URL of the page; if there is no page, URL of the WebSocket."""
         url = f"http://{self.hosts[0]}{PAGE}" if self.pages else f"ws://{self.hosts[0]}{CHANNEL}"
         return f"{url}?token={self.token}"
 
@@ -253,7 +258,7 @@ class PageServer:
         self._server.shutdown()
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Respond to a request; None if it may become a WebSocket."""
+        """Respond to an HTTP request; return None if the connection may become a WebSocket."""
         url = urlsplit(request.path)
         token = parse_qs(url.query).get("token", [""])[0]
         is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
@@ -271,5 +276,5 @@ class PageServer:
         return response
 
     def _attend(self, connection: ServerConnection) -> None:
-        """Handle a client, from its connection to its disconnection."""
+        """Handle a client from its connection until it disconnects."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Top-down pictures of a battle: at one time, as a strip of moments, or as a GIF."""
+"""Top-down pictures of a battle: of one time, of several times side by side, or as an animated GIF."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class BattlePlan(topdown.Canvas):
     # State at a time
 
     def moment(self, t: float) -> int:
-        """Return the last moment at or before a time."""
+        """Return the index of the last recorded moment at or before a time."""
         return min(int(t / self.decision_s + 1e-6), self.battle.decisions)
 
     def score(self, side: int, t: float) -> float:
@@ -78,11 +78,11 @@ class BattlePlan(topdown.Canvas):
         return bool(self.battle.facts[self.moment(t), n] & Fact.ALIVE)
 
     def tick_end(self, tick: int) -> float:
-        """Return the end of a tick in seconds."""
+        """Return the battle time at which a tick (a simulation substep) ends, s."""
         return (tick + 1) * self.about["dt_s"]
 
     def pose(self, n: int, t: float) -> tuple[float, float, float]:
-        """Return x, y and yaw of a mech at a time."""
+        """Return x, y (vox) and yaw (rad) of a mech at a time, interpolated between decisions."""
         first = min(self.moment(t), max(self.battle.decisions - 1, 0))
         following = min(first + 1, self.battle.decisions)
         share = min(max(t / self.decision_s - first, 0.0), 1.0)
@@ -118,12 +118,12 @@ class BattlePlan(topdown.Canvas):
         return clouds
 
     def waypoints(self, flight: dict[str, int]) -> np.ndarray:
-        """Return the path of a flight over the ground, `[points, 2]` vox."""
+        """Return the ground track of a shot's flight, `[points, 2]` vox."""
         rows = slice(flight["first"], flight["first"] + flight["points"])
         return self.battle.waypoints[rows, :2] / POS_PER_VOX
 
     def along(self, flight: dict[str, int], t: float) -> topdown.Point:
-        """Return the position of a flight at a time."""
+        """Return the position x, y of a shot in flight at a time."""
         points = self.waypoints(flight)
         launch, end = self.tick_end(flight["launch_tick"]), self.tick_end(flight["end_tick"])
         progress = min(max((t - launch) / max(end - launch, 1e-6), 0.0), 1.0) * (len(points) - 1)
@@ -132,14 +132,14 @@ class BattlePlan(topdown.Canvas):
         return float(x), float(y)
 
     def weapon(self, event: dict[str, int]) -> dict[str, Any]:
-        """Return the specs in `about` of the weapon of a beam or a flight."""
+        """Return the data of the weapon that fired a beam or a shot."""
         spec: dict[str, Any] = self.about["weapon_specs"][self.about["weapons"][event["weapon"]]]
         return spec
 
     # Drawing
 
     def floor(self, t: float) -> Image.Image:
-        """Return the picture of the ground at a time, cached until the ground changes."""
+        """Return the picture of the ground at a time; the picture is cached until the ground changes."""
         changes = [row for row in self.rows["voxels"] if row["decision"] < self.moment(t)]
         if self.painted is None or self.painted[0] != len(changes):
             ground = self.ground.copy()
@@ -187,7 +187,7 @@ class BattlePlan(topdown.Canvas):
             self.draw_burst(pen, self.along(flight, end), BURST_VOX[look], (t - end) / BURST_S)
 
     def draw_burst(self, pen: ImageDraw.ImageDraw, at: topdown.Point, size: float, age: float) -> None:
-        """Draw a flash that grows and fades; `age` in 0..1."""
+        """Draw an explosion as a flash that grows and fades; `age` is 0 at its start and 1 at its end."""
         self.disc(pen, at, size * (0.5 + 0.6 * age), (*topdown.FIRE, round(190 * (1 - age))))
         self.disc(pen, at, size * 0.5 * (1 - age), (255, 248, 220, round(255 * (1 - age))))
 
@@ -214,7 +214,7 @@ BARS_VOX = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 def strip_pixels(replay: Replay, battle: int, ground: np.ndarray) -> np.ndarray:
-    """Return the strip of a battle as `[H, W, 3]` uint8, for a screen."""
+    """Return the strip of pictures of a battle as `[H, W, 3]` uint8, with the resolution for a screen."""
     return pixels(strip_figure(replay, battle, ground), BOARD_DPI)
 
 
@@ -227,12 +227,12 @@ def strip_figure(
     width: float = WIDTH_IN,
     span: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw moments of a battle side by side.
+    """Draw several moments of a battle side by side.
 
     Args:
         ground: initial materials `[Z, Y, X]` uint8.
-        times: the moments, s; by default `MOMENTS` chosen by `telling_times`.
-        span: start and end of the default moments, s; by default the whole battle.
+        times: times of the moments, s; by default `MOMENTS` times chosen by `telling_times`.
+        span: start and end of the default times, s; by default the whole battle.
     """
     size_x, size_y = replay.about["size"][:2]
     count = len(times) or MOMENTS
@@ -261,7 +261,7 @@ def strip_figure(
 def draw_scores(
     figure: Figure, box: tuple[float, float, float, float], plan: BattlePlan, t: float, high: float
 ) -> None:
-    """Write the clock above a panel, and on either side a team's living mechs and score."""
+    """Write the clock above a panel, and each team's number of living mechs and score on its side."""
     left, bottom, box_width, tall = box
     top = bottom + tall + 0.04 / high
     middle = {"ha": "center", "fontsize": TEXT_PT, "weight": "bold"}
@@ -284,7 +284,7 @@ def draw_names(figure: Figure, blue: str, red: str) -> None:
 
 
 def draw_scale(figure: Figure, size_x: float, panel: float, ending: str | bool) -> None:
-    """Draw a scale bar below the first panel, and write the battle's outcome on the other side."""
+    """Draw a scale bar at the lower left; at the lower right, write the battle's outcome if `ending` is given."""
     from matplotlib.lines import Line2D
 
     width, high = figure.get_size_inches()
@@ -338,13 +338,13 @@ def draw_gif(
     span: tuple[float, float] | None = None,
     drawn: Callable[[Iterable[float], int], Iterable[float]] = lambda times, count: times,
 ) -> None:
-    """Draw a battle as a GIF of about `seconds`, independent of the battle's length.
+    """Draw a battle as a GIF that plays for about `seconds`, whatever the battle's length.
 
     Args:
         ground: initial materials `[Z, Y, X]` uint8.
         side_px: approximate longer side of the map, px.
-        span: start and end, s; by default the whole battle.
-        drawn: wraps the iterable of frame times (given with its length), for example to show progress.
+        span: start and end of the drawn part, s; by default the whole battle.
+        drawn: function that wraps the iterable of frame times and receives its length, for example to show progress.
     """
     plan = BattlePlan(replay, battle, ground, vox_px(replay, side_px))
     begin, end = span or (0.0, plan.length_s)
@@ -364,15 +364,17 @@ def draw_gif(
 
 
 def frame_times(begin: float, end: float, seconds: float) -> list[float]:
-    """Moments of the frames of a GIF that shows a part of a battle in `seconds`, in seconds of the battle. The frames
-    are `GIF_FRAME_MS` apart at exactly that speed; the last one shows the end."""
+    """Return the battle time of each frame of a GIF that plays a part of a battle in `seconds`, s.
+
+    The frames are `GIF_FRAME_MS` apart when played; the last one shows the end of the part.
+    """
     count = max(math.ceil(seconds * 1000 / GIF_FRAME_MS - 1e-9), 1)
     step = GIF_FRAME_MS / 1000 / seconds * (end - begin)
     return [*(begin + number * step for number in range(count)), end]
 
 
 def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
-    """Draw the field at a time, with the clock and the scores above it."""
+    """Draw the battle at time `t`, with the clock and the scores above the map."""
     field = plan.draw(t)
     frame = Image.new("RGB", (field.width + 2 * MARGIN, field.height + CAPTION + MARGIN), PAPER)
     frame.paste(field, (MARGIN, CAPTION))

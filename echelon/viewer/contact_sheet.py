@@ -38,7 +38,7 @@ class Tile:
 
 @paper_style()
 def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) -> list[Path]:
-    """Draw maps side by side, on as many sheets as needed: pages of one PDF, or numbered PNG or SVG files.
+    """Draw maps side by side, on as many sheets as needed: the pages of one PDF, or numbered PNG or SVG files.
 
     Returns:
         The paths of the files.

@@ -1,4 +1,4 @@
-"""A replay as one self-contained HTML file with markup, style, scripts and data."""
+"""Writes a replay as one self-contained HTML file with markup, style, scripts and data."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class OtherReplay:
 
 
 def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Sequence[OtherReplay] = ()) -> None:
-    """Write the viewer page of a replay.
+    """Write the HTML page that plays a replay.
 
     Args:
         grounds: for each battle, its initial materials `[Z, Y, X]` uint8.
-        beside: further replays, whose battles follow.
+        beside: further replays, whose battles are listed after those of `replay`.
     """
     data = base64.b64encode(pack(replay, grounds, beside)).decode()
     content = {
@@ -65,7 +65,7 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Se
 
 
 def fill_template(folder: Traversable, name: str, parts: Mapping[str, str]) -> str:
-    """Return the text of an asset, with the first occurrence of each key of `parts` replaced, in order."""
+    """Return the text of a template file; for each key of `parts`, its first occurrence is replaced by the value."""
     text = read(name, folder)
     for key, content in parts.items():
         before, separator, after = text.partition(key)
@@ -86,7 +86,7 @@ HEADER_BYTES = 4
 
 @dataclass(frozen=True)
 class Payload:
-    """The unpacked data of a page."""
+    """The unpacked data of a replay page."""
 
     about: dict[str, Any]
     battles: list[dict[str, Any]]
@@ -98,7 +98,7 @@ class Payload:
 
 
 def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the arrays of a battle by name, its ground `[Z, Y, X]` uint8, and recorded observations, if any."""
+    """Return the arrays of a battle by name, with its ground `[Z, Y, X]` uint8 and its observations, if recorded."""
     # A page shows the orders that mechs received, not the commands that commanders sent.
     names = [name for name in OPTIONAL if name != "commands"]
     optional = {name: array for name in names if (array := getattr(battle, name)) is not None}
@@ -107,7 +107,7 @@ def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, n
 
 
 def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
-    """Return `Battle.about` for a page, with all zones and the objective in words."""
+    """Return a battle's metadata for a page, with all zones and the objective in words."""
     recipe = battle.about["map"]
     return {
         **battle.about,
@@ -119,7 +119,7 @@ def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
 
 
 def shared(replay: Replay) -> dict[str, Any]:
-    """Return the data that all battles of a replay share: settings, observation streams, and opaque materials."""
+    """Return the data that all battles of a replay share: settings, description of observations, opaque materials."""
     return {"about": replay.about, "observed": describe_observed(replay), "opaque": opaque_materials(replay)}
 
 
@@ -149,7 +149,7 @@ def pack(replay: Replay, grounds: list[np.ndarray], beside: Sequence[OtherReplay
 
 
 def unpack(packed: bytes) -> Payload:
-    """Decompress the result of `pack`, as a page does."""
+    """Decompress the result of `pack` as the page's script does."""
     data = zlib.decompress(packed)
     begin = HEADER_BYTES + int.from_bytes(data[:HEADER_BYTES], "little")
     header = json.loads(data[HEADER_BYTES:begin])
@@ -167,7 +167,10 @@ def unpack(packed: bytes) -> Payload:
 
 
 def encode(array: np.ndarray) -> bytes:
-    """Encode differences along the first axis, which is moved to the end, as byte planes."""
+    """Encode an array for compression: differences along the first axis, stored byte plane by byte plane.
+
+    The first axis is moved to the end.
+    """
     course = np.moveaxis(array, 0, -1)
     steps = np.diff(course, axis=-1, prepend=np.zeros_like(course[..., :1])).astype(array.dtype)
     as_bytes = np.ascontiguousarray(steps).astype(array.dtype.newbyteorder("<")).view(np.uint8)
@@ -189,9 +192,9 @@ BEGINS_A_PATH = re.compile(r"[a-z]+:(?=[/~.])|(?=[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\
 
 
 def short_name(commander: str) -> str:
-    """Return a commander's name without its path: run and checkpoint name for a checkpoint, else unchanged.
+    """Return a commander's name without its path; for a checkpoint, the names of its run and of the checkpoint.
 
-    `/home/me/runs/first/checkpoints/00000512` becomes `first 00000512`.
+    For example, `/home/me/runs/first/checkpoints/00000512` becomes `first 00000512`.
     """
     names = [part for part in re.split(r"[/\\]", commander) if part not in ("", ".", "..", "~")]
     is_path = BEGINS_A_PATH.match(commander) is not None or OF_EVERY_RUN & set(names[:-1])

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: the report of a run, the scenario editor, and the command page."""
+"""Self-contained HTML pages: the report of a training run, the scenario editor, and the command page."""
 
 import base64
 import html
@@ -29,7 +29,7 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
 
     Args:
         report: result of `echelon.reports.data.report_of`.
-        page: the page of a replay to embed, as `replay_page` returns it.
+        page: the HTML page of a replay to embed, from `replay_page`.
     """
     content = {
         "<!-- title -->": html.escape(one_line(report["name"])),
@@ -42,13 +42,13 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
 
 
 def as_script(value: Any) -> str:
-    """Encode a value as JSON that cannot close an element of a page."""
+    """Encode a value as JSON that is safe inside a `<script>` element: it cannot close an HTML element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def replay_page(replay: Replay, ground: np.ndarray) -> str:
-    """Return the page of a replay's first battle, with its initial ground `[Z, Y, X]` uint8."""
+    """Return the HTML page of a replay's first battle; `ground` is its initial ground `[Z, Y, X]` uint8."""
     first = type(replay)(replay.about, replay.battles[:1])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "battle.html"
@@ -57,7 +57,10 @@ def replay_page(replay: Replay, ground: np.ndarray) -> str:
 
 
 def hit_distances(replay: Replay, battle: Battle, team: str) -> list[dict[str, Any]]:
-    """Return the number, median and middle half of a team's hit distances by weapon, vox; nearest weapon first."""
+    """Return the hits of a team by weapon: their number, and median and quartiles of the distance, vox.
+
+    The weapon with the smallest median comes first.
+    """
     names, reached = replay.about["weapons"], hits_of(battle)
     team_mechs = [n for n, mech in enumerate(replay.about["mechs"]) if mech["team"] == team]
     rows = []
@@ -70,7 +73,7 @@ def hit_distances(replay: Replay, battle: Battle, team: str) -> list[dict[str, A
 
 
 def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
-    """Return shooter, weapon and distance in voxels of every beam or shot that hit a mech."""
+    """Return shooter, weapon and distance (vox) of every beam or shot that hit a mech."""
     hits = []
     for row in battle.beams.tolist():
         beam = dict(zip(TABLES["beams"], row, strict=True))
@@ -93,11 +96,12 @@ EDITOR_SCRIPTS = ("scenario.js", "chart.js", "tools.js", "panel.js", "editor.js"
 
 
 def editor_page(facts: Mapping[str, Any]) -> str:
-    """Return the editor's page.
+    """Return the HTML page of the scenario editor.
 
     Args:
-        facts: `file` (its name), `scenario` (its JSON), `token`, and the choices for a scenario: `presets` (map size,
-            default zone), `hulls` (their size), `materials`, `objectives` (fields of each kind), `commanders`.
+        facts: data of the page, namely `file` (its name), `scenario` (its JSON), `token` (the secret of the address),
+            and the choices `presets` (map size, default zone), `hulls` (their size), `materials`, `objectives` (fields
+            of each kind) and `commanders`.
     """
     content = {
         "<!-- title -->": html.escape(one_line(facts["file"])),
@@ -117,8 +121,9 @@ def command_page(facts: Mapping[str, Any]) -> str:
     """Return the command page.
 
     Args:
-        facts: `token`, `team`, `map` (size x, y in vox), `ground` (`[Z, Y, X]` uint8, indices into `materials`),
-            `hulls` (size of each, vox); `watches` is True for a viewer of a running training, who has no commands.
+        facts: data of the page, namely `token` (the secret of the address), `team`, `map` (size x, y in vox), `ground`
+            (`[Z, Y, X]` uint8, indices into `materials`), `hulls` (size of each, vox), and `watches`, True if the page
+            only shows a running training and gives no orders.
     """
     data = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
     data["ground"] = ground_picture(facts["ground"], facts["materials"])
@@ -133,7 +138,10 @@ def command_page(facts: Mapping[str, Any]) -> str:
 
 
 def ground_picture(ground: np.ndarray, materials: list[str]) -> str:
-    """Return the lit ground `[Z, Y, X]` from above as the data URL of a PNG, one pixel per voxel, +y up."""
+    """Draw the ground `[Z, Y, X]` with light and shadows from above; return a data URL of a PNG.
+
+    The picture has one pixel per voxel, and +y is up.
+    """
     buffer = io.BytesIO()
     Image.fromarray(shade(ground, materials)[::-1]).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,4 +1,4 @@
-"""Figures at the size of a paper's page, with readable text, in the format of the file name's suffix."""
+"""Figures at the size of a paper's page, with readable text; the file name's suffix selects the format."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ STYLE: dict[Any, Any] = {
 
 @contextlib.contextmanager
 def paper_style() -> Iterator[None]:
-    """Context manager for creating and drawing figures in this style, independent of the user's settings.
+    """Context manager for creating and drawing figures in this module's style, independent of the user's settings.
 
-    It restores the settings of matplotlib and NumPy afterwards. Characters missing in the font become boxes, without a
-    warning.
+    On exit, it restores the settings of matplotlib and NumPy. A character that is missing in the font becomes a box,
+    without a warning.
     """
     matplotlib = import_matplotlib()
     with matplotlib.rc_context(), np.errstate(all="ignore"), warnings.catch_warnings():
@@ -76,10 +76,10 @@ def paper_style() -> Iterator[None]:
 
 
 def import_matplotlib() -> Any:
-    """Import matplotlib for any value of `MPLBACKEND`.
+    """Import matplotlib, even if `MPLBACKEND` names a backend that is not installed.
 
-    The import fails if that backend is not installed, for example in a subprocess of a notebook. Figures here need no
-    backend, because the canvas of the file's format draws them.
+    A plain import fails for such a backend, for example in a subprocess of a notebook. The figures of this module need
+    no backend, because the canvas of the file's format draws them.
     """
     backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     try:
@@ -102,7 +102,7 @@ def blank(width: float, height: float, layout: str | None = "constrained") -> Fi
 
 @paper_style()
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure to each file, in the format of its suffix."""
+    """Write a figure to each of the files, in the format of the file name's suffix."""
     layout = figure.get_layout_engine()
     if layout is not None:
         # The layout takes as long as the drawing, so it is computed once for all files.
@@ -124,18 +124,18 @@ def pixels(figure: Figure, dpi: int) -> np.ndarray:
 
 
 def colour(rgb: Sequence[int]) -> tuple[float, float, float]:
-    """Convert a colour of 0..255 to matplotlib's format."""
+    """Convert an RGB colour from 0..255 to matplotlib's 0..1."""
     red, green, blue = (channel / 255 for channel in rgb)
     return red, green, blue
 
 
 def shortened(name: str, most: int) -> str:
-    """Shorten a name to this many characters; keeps its end, which distinguishes paths."""
+    """Shorten a name to this many characters; the end of the name is kept, because it distinguishes paths."""
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def counted(value: float) -> str:
-    """Format a large number, such as 2500000 as 2.5 M."""
+    """Format a large number in short form, such as 2500000 as 2.5 M."""
     for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= max(unit, 1e4):
             return f"{value / unit:.6g}{name}"

@@ -1,4 +1,4 @@
-"""Top-down drawing, from arrays to pixels: the lit ground of a map, and mechs, shots and clouds over it."""
+"""Top-down drawing of arrays as pixels: the ground of a map with light and shadows, and mechs, shots and clouds."""
 
 import functools
 import math
@@ -30,7 +30,7 @@ SUN = (-0.5, 0.62)
 
 
 def shade(ground: np.ndarray, names: list[str]) -> np.ndarray:
-    """Draw the ground from above, `[Y, X, 3]` uint8: the top material, lighter if higher, with shadows."""
+    """Draw the ground from above as `[Y, X, 3]` uint8: the top material, lighter if higher, with shadows."""
     table = np.array([COLOURS[name] for name in names], np.float32)
     levels = np.arange(1, len(ground) + 1)[:, None, None]
     low = np.isin(ground, [names.index(name) for name in ("air", "dirt", "lava", "water")])
@@ -42,7 +42,7 @@ def shade(ground: np.ndarray, names: list[str]) -> np.ndarray:
 
 
 def sunlight(height: np.ndarray) -> np.ndarray:
-    """Return the share of light `[Y, X]`: less in the shadow of higher cells towards the sun, and beside walls."""
+    """Return the brightness of each cell, `[Y, X]`: lower in the shadow of higher cells, and next to walls."""
     light = np.ones(height.shape, np.float32)
     padded = np.pad(height, 12)
     size_y, size_x = height.shape
@@ -65,10 +65,10 @@ Point = tuple[float, float]
 
 
 class Canvas:
-    """Maps points of the ground to pixels of a picture, whose top is +y.
+    """Maps positions on the ground to pixels of a picture, whose top is +y.
 
     Args:
-        size_y: extent of the map, vox.
+        size_y: size of the map along y, vox.
         vox_px: pixels per voxel in the finished picture.
     """
 
@@ -78,7 +78,7 @@ class Canvas:
         self.scale = vox_px * SMOOTH
 
     def enlarge(self, lit: np.ndarray) -> Image.Image:
-        """Scale the lit ground of `shade`, `[Y, X, 3]` uint8, to the drawing size."""
+        """Scale the ground picture of `shade`, `[Y, X, 3]` uint8, to the drawing size."""
         size = (lit.shape[1] * self.scale, lit.shape[0] * self.scale)
         return Image.fromarray(lit[::-1]).resize(size, Image.Resampling.NEAREST)
 
@@ -88,12 +88,12 @@ class Canvas:
     def disc(
         self, pen: ImageDraw.ImageDraw, at: Point, radius: float, fill: tuple[int, ...] | None, **line: object
     ) -> None:
-        """Draw a circle around a point of the ground; radius in voxels."""
+        """Draw a circle around a position on the ground; `radius` is in voxels."""
         (x, y), r = self.spot(*at), radius * self.scale
         pen.ellipse((x - r, y - r, x + r, y + r), fill, **line)  # type: ignore[arg-type]
 
     def line(self, pen: ImageDraw.ImageDraw, points: list[Point], colour: tuple[int, ...], wide: float) -> None:
-        """Draw a line over the ground, `wide` voxels."""
+        """Draw a line over the ground that is `wide` voxels wide."""
         pen.line([self.spot(*p) for p in points], colour, max(round(wide * self.scale), 1))
 
     def polygon(
@@ -106,7 +106,7 @@ class Canvas:
         fill: tuple[int, ...],
         edge: tuple[int, ...] | None,
     ) -> None:
-        """Draw a shape in the body frame, x ahead, around a point."""
+        """Draw a polygon around a position; the corners in `shape` are in the body frame of a mech, x ahead."""
         c, s, (x, y) = math.cos(yaw), math.sin(yaw), at[0]
         corners = [self.spot(x + size * (c * a - s * b), y + size * (s * a + c * b)) for a, b in shape]
         pen.polygon(corners, fill, edge, max(round(0.13 * self.scale), 1))
@@ -130,7 +130,7 @@ Cloud = tuple[Point, float]
 
 @dataclass(frozen=True)
 class MechFigure:
-    """The visible state of a living mech."""
+    """The values of a living mech that its drawing shows."""
 
     x: float
     """vox."""
@@ -151,13 +151,16 @@ class MechFigure:
 
 
 def draw_zone(canvas: Canvas, pen: ImageDraw.ImageDraw, at: Point, radius: float, blue: bool, red: bool) -> None:
-    """Draw the zone in the colour of the team inside, gold for both teams, white for neither."""
+    """Draw the zone: in the colour of the team inside, in gold if both teams are inside, in white if none is."""
     colour = GOLD if blue and red else TEAM[0] if blue else TEAM[1] if red else WHITE
     canvas.disc(pen, at, radius, (*colour, 34), outline=(*colour, 230), width=round(0.3 * canvas.scale))
 
 
 def draw_mech(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None:
-    """Draw the hull as a blunt arrow along its heading, with its shadow; hot mechs glow, painted ones have a ring."""
+    """Draw a mech's hull as a blunt arrow along its heading, with a shadow.
+
+    Hot mechs glow; painted ones (marked by an enemy's laser) have a ring.
+    """
     x, y, half = mech.x, mech.y, mech.width_vox / 2 * 1.15 + 0.25
     colour: tuple[int, ...] = TEAM[mech.side]
     if mech.is_out:
@@ -172,7 +175,7 @@ def draw_mech(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> Non
 
 
 def draw_bar(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None:
-    """Draw a bar of hit points above a mech."""
+    """Draw a bar of the remaining hit points above a mech."""
     left, top = canvas.spot(mech.x, mech.y + mech.width_vox / 2 + 1.5)
     width, high = 2.6 * canvas.scale, 0.5 * canvas.scale
     box = (left - width / 2, top - high / 2)
@@ -182,19 +185,22 @@ def draw_bar(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None
 
 
 def draw_shot(canvas: Canvas, pen: ImageDraw.ImageDraw, look: str, colour: str, tail: Point, head: Point) -> None:
-    """Draw a shot in flight with the end of its path; a `colour`, #rrggbb, replaces that of its look."""
+    """Draw a shot in flight with the last part of its path.
+
+    `colour`, #rrggbb, replaces the default colour of its kind.
+    """
     line = ImageColor.getrgb(colour) if colour else SHOT_COLOURS.get(look, FIRE)
     canvas.line(pen, [tail, head], (*line, 255), 0.45 if look == "slug" else 0.26)
     canvas.disc(pen, head, 0.3 if look == "rocket" else 0.18, (255, 250, 235, 255))
 
 
 def draw_puff(canvas: Canvas, pen: ImageDraw.ImageDraw, at: Point, age: float) -> None:
-    """Draw a piece of a rocket's trail, which grows and fades; `age` in 0..1."""
+    """Draw one puff of a rocket's smoke trail, which grows and fades; `age` is 0 for new puffs and 1 for old ones."""
     canvas.disc(pen, at, 0.24 + 0.4 * age, (240, 238, 234, round(150 * (1 - age))))
 
 
 def draw_clouds(canvas: Canvas, picture: Image.Image, clouds: Sequence[Cloud]) -> None:
-    """Draw smoke with a blurred edge over a picture. Only the affected part of the picture is processed."""
+    """Draw smoke clouds with a blurred edge over a picture. Only the part of the picture with clouds is processed."""
     if not clouds:
         return
     blur = 0.7 * canvas.scale
@@ -219,7 +225,7 @@ BAR = (226, 229, 233)
 
 @dataclass(frozen=True)
 class TeamCaption:
-    """The caption's values of a team."""
+    """The values of a team in the caption above a picture."""
 
     living: int
     score_s: float
@@ -229,10 +235,10 @@ class TeamCaption:
 def draw_caption(
     pen: ImageDraw.ImageDraw, wide: float, margin: float, t: float, teams: Sequence[TeamCaption], win_s: float
 ) -> None:
-    """Draw the clock in the middle, and on either side a team's name, its living mechs, and a bar of its score.
+    """Draw the clock in the middle, and for each team its name, its living mechs, and a bar of its score.
 
     Args:
-        wide: width of the picture, px; below 340 the texts overlap.
+        wide: width of the picture, px; below 340 px the texts overlap.
         margin: empty space on both sides, px.
     """
     middle = wide / 2
@@ -251,7 +257,7 @@ def draw_caption(
 
 
 def clock(t: float) -> str:
-    """Format seconds as minutes and seconds."""
+    """Format seconds as minutes and seconds, such as 1:05."""
     return f"{int(t) // 60}:{int(t) % 60:02d}"
 
 

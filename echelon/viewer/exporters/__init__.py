@@ -1,4 +1,4 @@
-"""Replays for other programs: a format a file, and `export_replay`, which writes any of them."""
+"""Export of replays to other programs: one module per format, and `export_replay` for all of them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MODULES: dict[Format, str] = {
 
 
 def export_replay(replay: Replay | Path | str, to: Format, out: Path | str, battle: int = 1) -> None:
-    """Write one battle of a replay as a file for other programs (docs/EXPORTS.md).
+    """Write one battle of a replay as a file for another program (see docs/EXPORTS.md).
 
     Args:
-        replay: a replay, or the name of its file.
-        to: the format. `mp4` and `rerun` need the extra `export`.
-        out: the file to write. It must not exist yet, and its name must end with the format's suffix.
+        replay: a replay, or the path of its file.
+        to: the format of the new file. The formats `mp4` and `rerun` need the extra `export`.
+        out: path of the new file. The path must not exist yet, and must end with the format's suffix.
         battle: number of the battle in the replay, from 1.
 
     Raises:
-        ConfigError: a value is out of its limits, `out` exists, or a package is missing.
-        FileError: the replay cannot be read, or the file cannot be written.
+        ConfigError: if an argument is out of range, `out` exists, or a package is missing.
+        FileError: if the replay cannot be read, or the file cannot be written.
     """
     require(to in get_args(Format), "to", f"one of {', '.join(SUFFIXES)}", to)
     path = Path(out)

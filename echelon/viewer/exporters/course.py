@@ -1,4 +1,4 @@
-"""The course of one battle in world units and exact times, as every format reads it."""
+"""The positions, times and shots of one battle in world units, read by the exporters of all formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEAM_COLOURS = {"blue": (38, 118, 226), "red": (226, 82, 26)}
 
 @dataclass(frozen=True)
 class Flight:
-    """One shot that flew, from its launch to its end."""
+    """One shot with a visible flight, from its launch to its end."""
 
     number: int
     """Its row in the table of flights."""
@@ -32,7 +32,10 @@ class Flight:
     """`[P, 3]` waypoints, vox, spaced evenly in time from `start` to `end`."""
 
     def at(self, substep: int) -> np.ndarray:
-        """`[3]` position after a number of substeps, vox; before the launch and after the end its nearest point."""
+        """Return the position `[3]` of the shot at a substep, vox.
+
+        Before the launch it is the first waypoint, after the end the last one.
+        """
         share = min(max((substep - self.start) / max(self.end - self.start, 1), 0.0), 1.0)
         place = share * (len(self.points) - 1)
         before = min(int(place), max(len(self.points) - 2, 0))
@@ -42,12 +45,13 @@ class Flight:
 
 
 class BattleTimeline:
-    """Reads one battle of a replay: positions in vox, angles in rad, points of damage and heat, times in seconds.
+    """One battle of a replay, with positions in vox, angles in rad, damage and heat in points, and times in seconds.
 
-    Times are counted in substeps from the beginning of the battle. `seconds` converts them without rounding errors.
+    Times are counted as substeps since the beginning of the battle. `seconds` converts substeps to seconds without
+    rounding errors.
 
     Args:
-        index: the battle, from 0.
+        index: index of the battle in the replay, from 0.
         ground: materials `[Z, Y, X]` uint8 at the beginning of the battle.
     """
 
@@ -70,45 +74,48 @@ class BattleTimeline:
         """`[T + 1, N]` bool."""
 
     def seconds(self, substeps: int) -> Decimal:
-        """The time of a number of substeps, s: exact in the decimal digits of the substep's length."""
+        """Return the time of a substep since the start, s: exact for the decimal length of a substep."""
         return Decimal(repr(self.about["dt_s"])) * int(substeps)
 
     def name(self, n: int) -> str:
-        """A mech by team and number, such as `blue 2`; empty for no mech."""
+        """Return the name of a mech from its team and number, such as `blue 2`; empty for index -1."""
         if n < 0:
             return ""
         team = self.mechs[n]["team"]
         return f"{team} {n - self.about['teams'][team][0] + 1}"
 
     def weapon(self, index: int) -> str:
-        """The name of a weapon; empty for none."""
+        """Return the name of a weapon; empty for index -1."""
         return str(self.about["weapons"][index]) if index >= 0 else ""
 
     def rows(self, table: str) -> Iterator[dict[str, int]]:
-        """The rows of an event table, `echelon.replay.battle.TABLES`, by the names of their columns."""
+        """Yield the rows of an event table as dicts by column; `echelon.replay.battle.TABLES` lists the columns."""
         for row in getattr(self.battle, table).tolist():
             yield dict(zip(TABLES[table], row, strict=True))
 
     def flights(self) -> Iterator[Flight]:
-        """All shots that flew, by the time of their launch."""
+        """Yield all shots with a flight, ordered by launch."""
         for number, row in enumerate(self.rows("flights")):
             points = self.battle.waypoints[row["first"] : row["first"] + row["points"]] / POS_PER_VOX
             start, end = row["launch_tick"] + 1, row["end_tick"] + 1
             yield Flight(number, row, self.weapon(row["weapon"]), start, end, points)
 
     def outcome(self) -> str:
-        """How the battle ended, in words."""
+        """Return the winner of the battle and the reason, in words."""
         outcome = self.battle.about["outcome"]
         return f"{outcome['winner']} by {outcome['reason'].replace('_', ' ')}"
 
 
 def place(row: dict[str, int], end: str = "") -> list[float]:
-    """The position in the columns `x`, `y` and `z` of an event, vox; `end` is `0` or `1` for the ends of a beam."""
+    """Return the position of an event, vox, from its columns `x`, `y` and `z`.
+
+    For a beam, `end` is `0` for its start and `1` for its end.
+    """
     return [row[f"{axis}{end}"] / POS_PER_VOX for axis in "xyz"]
 
 
 def decimal_text(value: Decimal | float) -> str:
-    """A number in the fewest digits that read back as the same number, without an exponent."""
+    """Format a number with the fewest digits that parse to the same number, without an exponent."""
     digits = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     text = format(digits, "f") if value else "0"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,4 +1,4 @@
-"""The events of a battle as CSV: a row an event, in the order of their times."""
+"""Export of a battle's events as CSV: one row per event, ordered by time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COLUMNS = (
 
 
 def write(course: BattleTimeline, path: Path) -> None:
-    """Write the events of a battle.
+    """Write the events of a battle to a CSV file.
 
     Raises:
-        FileError: the file cannot be written.
+        FileError: if the file cannot be written.
     """
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -35,7 +35,7 @@ def write(course: BattleTimeline, path: Path) -> None:
 
 
 def events(course: BattleTimeline) -> Iterator[dict[str, Any]]:
-    """The events of a battle, kind by kind; `substep` counts from the beginning of the battle."""
+    """Yield the events of a battle, grouped by kind; `substep` is counted from the beginning of the battle."""
     yield from shots(course)
     for row in course.rows("harms"):
         parties = {"mech": course.name(row["shooter"]), "target": course.name(row["target"])}
@@ -59,7 +59,7 @@ def events(course: BattleTimeline) -> Iterator[dict[str, Any]]:
 
 
 def shots(course: BattleTimeline) -> Iterator[dict[str, Any]]:
-    """Beams, launches and the ends of flights."""
+    """Yield the events of weapons: beams, launches of shots, and ends of flights."""
     for row in course.rows("beams"):
         parties = {"mech": course.name(row["shooter"]), "target": course.name(row["target"])}
         way = cells("{}", place(row, "0")) | cells("to_{}", place(row, "1"))
@@ -81,5 +81,5 @@ def shots(course: BattleTimeline) -> Iterator[dict[str, Any]]:
 
 
 def cells(name: str, position: Any) -> dict[str, str]:
-    """A position as cells of a row; `name` is a pattern for the names of its columns."""
+    """Format a position as cells of a CSV row; `name` is a pattern such as `to_{}` for the column names."""
     return {name.format(axis): decimal_text(float(value)) for axis, value in zip("xyz", position, strict=True)}

@@ -1,4 +1,4 @@
-"""A battle as binary glTF 2.0: terrain, mechs and shots, animated. y is up, a voxel is a metre."""
+"""Export of a battle as binary glTF 2.0: terrain, mechs and shots, animated. +y is up, and one voxel is a metre."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 
 
 class Document:
-    """Collects the JSON and the binary buffer of a glTF file."""
+    """Collects the JSON part and the binary buffer of a glTF file."""
 
     def __init__(self) -> None:
         self.buffer = bytearray()
         self.lists: dict[str, list[Any]] = {}
 
     def add(self, name: str, entry: dict[str, Any]) -> int:
-        """Append an entry to a list of the file; returns its index."""
+        """Append an entry to one of the lists in the file's JSON; return its index."""
         entries = self.lists.setdefault(name, [])
         entries.append(entry)
         return len(entries) - 1
 
     def accessor(self, values: np.ndarray, target: int = 0, bounded: bool = True) -> int:
-        """Store numbers, float32 or uint32; returns the index of their accessor.
+        """Store an array of float32 or uint32 in the buffer; return the index of its accessor.
 
         Args:
-            values: `[rows]` or `[rows, 3 or 4]`.
-            target: what a mesh uses them for; 0 for an animation.
-            bounded: store the least and the largest value, which positions and times of animations need.
+            values: array of shape `[rows]` or `[rows, 3 or 4]`.
+            target: glTF's buffer target of a mesh's array; 0 for animations.
+            bounded: whether to store the smallest and the largest value, which glTF requires for positions and for
+                times of animations.
         """
         data = np.ascontiguousarray(values)
         view = {"buffer": 0, "byteOffset": len(self.buffer), "byteLength": data.nbytes}
@@ -65,11 +66,11 @@ class Document:
         return self.add("accessors", entry)
 
     def times(self, seconds: Sequence[Decimal]) -> int:
-        """Store times as the nearest float32 of their exact values; returns the index of their accessor."""
+        """Store exact times rounded to float32; return the index of their accessor."""
         return self.accessor(np.array([float(second) for second in seconds], np.float32))
 
     def mesh(self, name: str, corners: np.ndarray, triangles: np.ndarray, rgb: tuple[int, int, int]) -> int:
-        """Store a mesh of one colour, sRGB 0..255; returns its index."""
+        """Store a mesh of one colour (sRGB, 0..255); return the mesh's index."""
         linear = [*((np.array(rgb) / 255) ** 2.2).tolist(), 1.0]
         surface = {"baseColorFactor": linear, "metallicFactor": 0.0, "roughnessFactor": 0.9}
         primitive = {
@@ -80,7 +81,7 @@ class Document:
         return self.add("meshes", {"name": name, "primitives": [primitive]})
 
     def as_bytes(self, extras: dict[str, Any]) -> bytes:
-        """The file: a header, the JSON and the buffer."""
+        """Return the bytes of the file: a header, the JSON and the buffer."""
         asset = {"version": "2.0", "generator": f"Echelon {VERSION}", "extras": extras}
         lists = self.lists | {"buffers": [{"byteLength": len(self.buffer)}]}
         text = json.dumps({"asset": asset, "scene": 0, **lists}, separators=(",", ":")).encode()
@@ -90,10 +91,12 @@ class Document:
 
 
 def write(course: BattleTimeline, path: Path) -> None:
-    """Write the ground as the battle began and the tracks of all mechs and shots. Broken voxels are left out.
+    """Write the terrain at the start of the battle, and the animated mechs and shots.
+
+    The terrain does not change, so destroyed voxels stay visible.
 
     Raises:
-        FileError: the file cannot be written.
+        FileError: if the file cannot be written.
     """
     document = Document()
     nodes = []
@@ -125,8 +128,10 @@ def write(course: BattleTimeline, path: Path) -> None:
 
 
 def mech_tracks(course: BattleTimeline, n: int) -> list[tuple[str, np.ndarray, str]]:
-    """The animated values of a mech, `[T + 1, 3 or 4]` float32: its place, its rotation as a quaternion x, y, z, w, and
-    its size, which is 0 after its death."""
+    """Return the animated values of a mech, `[T + 1, 3 or 4]` float32: position, rotation and scale.
+
+    The rotation is a quaternion x, y, z, w; the scale is 0 after the mech's death.
+    """
     half = course.yaws[:, n] / 2
     zeros = np.zeros_like(half)
     rotation = np.stack((zeros, np.sin(half), zeros, np.cos(half)), -1).astype(np.float32)
@@ -140,8 +145,11 @@ def mech_tracks(course: BattleTimeline, n: int) -> list[tuple[str, np.ndarray, s
 
 
 def shot_tracks(document: Document, course: BattleTimeline) -> Iterator[tuple[str, str, list[Track]]]:
-    """Yield name, team and animated values of each shot that flew, and of each beam, which takes one substep from its
-    muzzle to its end. The size of a shot is 0 before it starts and from its end on."""
+    """Yield the name, the team and the animated values of each shot in flight and of each beam.
+
+    A beam moves from its muzzle to its end within one substep. The scale of a shot is 0 before its start and from its
+    end on.
+    """
     shots = [
         (f"shot {each.number} {each.weapon}", each.row["shooter"], each.start, each.end, each.points)
         for each in course.flights()
@@ -164,7 +172,7 @@ def shot_tracks(document: Document, course: BattleTimeline) -> Iterator[tuple[st
 
 
 def mech_box() -> tuple[np.ndarray, np.ndarray]:
-    """Corners and triangles of a cube of size 1 around the origin, with a smaller one ahead, at +x."""
+    """Return corners and triangles of a mech's shape: a cube of size 1 around the origin, and a smaller one at +x."""
     _, corners, triangles = next(ground_meshes(np.array([[[0]], [[1]]], np.uint8)))
     body = corners - np.array((0.5, 0.5, 1.5), np.float32)
     nose = body * 0.3 + np.array((0.6, 0.0, 0.15), np.float32)
@@ -172,6 +180,6 @@ def mech_box() -> tuple[np.ndarray, np.ndarray]:
 
 
 def upright(positions: np.ndarray) -> np.ndarray:
-    """Positions `[..., 3]` x, y, z with z up as float32 with y up: x, z, -y."""
+    """Convert positions `[..., 3]` from z up to y up, as float32: x, y, z become x, z, -y."""
     x, y, z = np.moveaxis(np.asarray(positions, np.float32), -1, 0)
     return np.stack((x, z, 0.0 - y), -1)

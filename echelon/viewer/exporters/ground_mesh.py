@@ -1,4 +1,4 @@
-"""The ground of a map as triangles: the faces of voxels that are visible from outside, a mesh a material."""
+"""The terrain as triangle meshes, one per material, with the faces of voxels that border on air."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ AXES = ((0, 0, 1), (0, 1, 0), (1, 0, 0))
 def ground_meshes(ground: np.ndarray, air: int = 0) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yield a mesh for each material of a map.
 
-    A face lies between a voxel and air, or between a voxel and the outside of the map. The bottom of the map has none.
+    A face lies between a voxel and air, or between a voxel and the outside of the map. The bottom of the map has no
+    faces.
 
     Args:
         ground: materials `[Z, Y, X]` uint8.
-        air: the material that has no faces.
+        air: number of the material that has no faces.
 
     Yields:
-        The material, corners `[V, 3]` float32 as x, y, z in vox, and triangles `[F, 3]` uint32 that index
+        The material's number, corners `[V, 3]` float32 as x, y, z in vox, and triangles `[F, 3]` uint32 as indices of
         corners, counter-clockwise seen from outside.
     """
     filled = np.pad(ground != air, 1)
@@ -36,15 +37,15 @@ def ground_meshes(ground: np.ndarray, air: int = 0) -> Iterator[tuple[int, np.nd
 
 
 def free_faces(filled: np.ndarray, axis: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
-    """The free faces of voxels on one side.
+    """Return the faces of voxels that border on air in one direction.
 
     Args:
-        filled: `[Z + 2, Y + 2, X + 2]` bool, voxels that are not air, with a border.
-        axis: axis of the ground that the faces are perpendicular to, 0 for z.
-        sign: 1 for the side of higher coordinates, -1 for the other one.
+        filled: mask `[Z + 2, Y + 2, X + 2]` bool of voxels that are not air, padded by one voxel on each side.
+        axis: axis of the array that is perpendicular to the faces, 0 for z.
+        sign: 1 for the direction of higher coordinates, -1 for the opposite one.
 
     Returns:
-        The voxels `[Q, 3]` as z, y, x, and the corners of their faces `[Q, 4, 3]` float32 as x, y, z in vox.
+        The voxels `[Q, 3]` as z, y, x, and the four corners of each face, `[Q, 4, 3]` float32 as x, y, z in vox.
     """
     free = (filled & ~np.roll(filled, -sign, axis))[1:-1, 1:-1, 1:-1]
     if axis == 0 and sign == -1:

@@ -1,4 +1,4 @@
-"""A battle as a Rerun recording: terrain, mechs, shots, and hit points and heat over time."""
+"""Export of a battle as a Rerun recording: terrain, mechs, shots, and hit points and heat over time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ SUBSTEP, TIME = "substep", "time"
 
 
 def write(course: BattleTimeline, path: Path) -> None:
-    """Write one recording of a battle. Its identifier is a hash of the battle, so that battles stay apart in a viewer.
+    """Write the recording of one battle.
 
-    The terrain is that at the beginning of the battle.
+    The recording's identifier is a hash of the battle, so a viewer does not merge different battles. The terrain is the
+    one at the beginning of the battle.
 
     Raises:
-        FileError: the file cannot be written.
+        FileError: if the file cannot be written.
     """
     identifier = digest(arrays_of(course.battle))[:32]
     # Leave out properties and log times, because they contain the time of writing.
@@ -48,7 +49,7 @@ def write(course: BattleTimeline, path: Path) -> None:
 
 
 def log_ground(course: BattleTimeline, recording: rr.RecordingStream) -> None:
-    """The ground as the battle began, a mesh a material."""
+    """Log the terrain at the beginning of the battle as one mesh per material."""
     recording.log("/", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
     for material, corners, triangles in ground_meshes(course.ground):
         name = course.about["materials"][material]
@@ -57,7 +58,10 @@ def log_ground(course: BattleTimeline, recording: rr.RecordingStream) -> None:
 
 
 def log_mechs(course: BattleTimeline, recording: rr.RecordingStream) -> None:
-    """The place of each mech while it lives, its box, and its hit points and heat; the scores of both teams."""
+    """Log position, box, hit points and heat of each mech, and the scores of both teams.
+
+    The position is logged while the mech is alive.
+    """
     deaths = {row["victim"]: row["tick"] + 1 for row in course.rows("deaths")}
     for n, mech in enumerate(course.mechs):
         entity = course.name(n).replace(" ", "/")
@@ -80,7 +84,7 @@ def log_mechs(course: BattleTimeline, recording: rr.RecordingStream) -> None:
 
 
 def log_shots(course: BattleTimeline, recording: rr.RecordingStream) -> None:
-    """All shots in flight and all beams of each substep, in the colour of their team."""
+    """Log all shots in flight and all beams of each substep, in their team's colour."""
     substeps = range(int(course.moments[-1]) + 1)
     colours = [TEAM_COLOURS[mech["team"]] for mech in course.mechs]
     shots: list[list[tuple[np.ndarray, Any]]] = [[] for _ in substeps]
@@ -103,7 +107,7 @@ def log_shots(course: BattleTimeline, recording: rr.RecordingStream) -> None:
 
 
 def log_events(course: BattleTimeline, recording: rr.RecordingStream) -> None:
-    """Deaths, conditions, and the beginning and end of the battle as text."""
+    """Log deaths, changes of mechs' condition, and the beginning and the end of the battle as text."""
     about = course.battle.about
     texts = [(0, f"{one_line(about['blue'])} against {one_line(about['red'])}")]
     for row in course.rows("deaths"):
@@ -118,20 +122,20 @@ def log_events(course: BattleTimeline, recording: rr.RecordingStream) -> None:
 
 
 def nanoseconds(course: BattleTimeline, substeps: Any) -> np.ndarray:
-    """Times of substeps, exact."""
+    """Return the exact times of substeps since the start, as `timedelta64[ns]`."""
     return np.array([int(course.seconds(substep) * 10**9) for substep in substeps], "timedelta64[ns]")
 
 
 def send(
     course: BattleTimeline, recording: rr.RecordingStream, entity: str, substeps: np.ndarray, columns: Any
 ) -> None:
-    """Log columns with a row for each of the substeps."""
+    """Log columns that have one row per substep in `substeps`."""
     times = [rr.TimeColumn(SUBSTEP, sequence=substeps), rr.TimeColumn(TIME, duration=nanoseconds(course, substeps))]
     rr.send_columns(entity, indexes=times, columns=columns, recording=recording)
 
 
 def log_at(course: BattleTimeline, recording: rr.RecordingStream, substep: int, entity: str, value: Any) -> None:
-    """Log one value at a substep."""
+    """Log one value at a substep of the battle."""
     recording.set_time(SUBSTEP, sequence=substep)
     recording.set_time(TIME, duration=nanoseconds(course, [substep])[0])
     recording.log(entity, value)

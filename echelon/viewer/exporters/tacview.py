@@ -1,4 +1,4 @@
-"""A battle as a Tacview recording, ACMI 2.2: mechs and shots in the flat world, one voxel a metre."""
+"""Export of a battle as a Tacview recording (ACMI 2.2): mechs and shots on a flat world, one voxel is a metre."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ FIRST_FLIGHT, FIRST_BEAM = 0x1000, 0x1000000
 
 
 def write(course: BattleTimeline, path: Path) -> None:
-    """Write mechs, shots, deaths and conditions of a battle. Terrain is not part of the format.
+    """Write mechs, shots, deaths and changes of condition of a battle.
+
+    Terrain is not written, because the format cannot store it.
 
     Raises:
-        FileError: the file cannot be written.
+        FileError: if the file cannot be written.
     """
     about = course.battle.about
     title = f"{one_line(about['blue'])} against {one_line(about['red'])}"
@@ -48,7 +50,7 @@ def write(course: BattleTimeline, path: Path) -> None:
 
 
 def frames_of(course: BattleTimeline) -> dict[Decimal, list[str]]:
-    """The lines of each frame by its time, s: states, events, then removals."""
+    """Return the lines of the file, keyed by time, s: states and events first, then removals of objects."""
     states: dict[Decimal, list[str]] = defaultdict(list)
     removals: dict[Decimal, list[str]] = defaultdict(list)
     add_mechs(course, states, removals)
@@ -67,7 +69,7 @@ def frames_of(course: BattleTimeline) -> dict[Decimal, list[str]]:
 
 
 def add_mechs(course: BattleTimeline, states: dict[Decimal, list[str]], removals: dict[Decimal, list[str]]) -> None:
-    """A state of each living mech at each moment, with heat and hit points; its removal at its death."""
+    """Add a line for each living mech at each moment, with heat and hit points, and a removal at the mech's death."""
     deaths = {row["victim"]: row["tick"] + 1 for row in course.rows("deaths")}
     for n, mech in enumerate(course.mechs):
         identity = {
@@ -94,7 +96,7 @@ def add_mechs(course: BattleTimeline, states: dict[Decimal, list[str]], removals
 def add_flight(
     course: BattleTimeline, flight: Flight, states: dict[Decimal, list[str]], removals: dict[Decimal, list[str]]
 ) -> None:
-    """A state of a shot at each of its waypoints, and its removal at its end."""
+    """Add a line for a shot at each waypoint of its flight, and a removal at the flight's end."""
     name = f"{FIRST_FLIGHT + flight.number:x}"
     look = course.about["weapon_specs"][flight.weapon]["look"]
     kind = SHOT_TYPES.get(look, "Projectile+Bullet")
@@ -108,7 +110,7 @@ def add_flight(
 
 
 def events_of(course: BattleTimeline) -> list[tuple[Decimal, str]]:
-    """Deaths, conditions and the end of the battle, with their times, s."""
+    """Return deaths, changes of mechs' condition and the end of the battle as texts with their times, s."""
     events = []
     for row in course.rows("deaths"):
         cause = f" by {course.name(row['killer'])}" if row["killer"] >= 0 else ""
@@ -121,7 +123,7 @@ def events_of(course: BattleTimeline) -> list[tuple[Decimal, str]]:
 
 
 def new_object(course: BattleTimeline, name: str, position: Any, kind: str, weapon: str, shooter: int) -> str:
-    """The line that creates a shot."""
+    """Return the line that creates the object of a shot or a beam."""
     team = course.mechs[shooter]["team"]
     state = {"T": position_text(position), "Name": weapon, "Type": kind, "Parent": f"{shooter + 1:x}"}
     return object_line(name, state | {"Coalition": team, "Color": team.capitalize()})
@@ -132,9 +134,10 @@ def object_line(name: str, state: dict[str, str]) -> str:
 
 
 def position_text(position: Any, heading: float | None = None) -> str:
-    """The coordinates of an object, in one of the four forms that readers know: 5 fields, or 9 with a heading.
+    """Return an object's coordinates in a form that Tacview reads: 5 fields, or 9 fields if there is a heading.
 
-    Longitude and latitude are degrees near 0, for readers that have no flat world; east, north and altitude are exact.
+    Longitude and latitude are degrees near 0, for readers without support for flat worlds; east, north and altitude are
+    exact.
     """
     east, north, altitude = (float(value) for value in position)
     globe = [decimal_text(round(value / METRES_PER_DEGREE, 9)) for value in (east, north)]
@@ -146,5 +149,5 @@ def position_text(position: Any, heading: float | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    """A value as a line holds it: a comma would end it."""
+    """Escape a value for a line of the file, in which an unescaped comma would end the value."""
     return text.replace("\\", "/").replace(",", "\\,")

@@ -1,4 +1,4 @@
-"""A battle from above as an MP4 video, H.264."""
+"""Export of a battle, seen from above, as an MP4 video (H.264)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ CODEC, PIXELS = "libx264", "yuv420p"
 
 
 def write(course: BattleTimeline, path: Path, quiet: bool = False) -> None:
-    """Write a battle in real time: frame k shows the moment k / `FRAMES_PER_S` seconds, the last frame shows the end.
+    """Write a battle as a video in real time.
+
+    Frame k shows the time k / `FRAMES_PER_S` seconds; the last frame shows the end.
 
     Args:
         course: the battle.
         path: the file to write; an existing file is replaced.
-        quiet: show no progress bar.
+        quiet: whether to hide the progress bar.
 
     Raises:
-        FileError: the file cannot be written.
+        FileError: if the file cannot be written.
     """
     plan = BattlePlan(course.replay, course.index, course.ground, vox_px(course.replay, SIDE_PX))
     count = -(-course.seconds(int(course.moments[-1])) * FRAMES_PER_S // 1)
@@ -40,17 +42,17 @@ def write(course: BattleTimeline, path: Path, quiet: bool = False) -> None:
 
 
 def write_video(frames: Iterable[np.ndarray], path: Path | str, frames_per_s: int = FRAMES_PER_S) -> None:
-    """Write frames as an MP4 video, such as those of `env.render(mode="rgb_array")`.
+    """Write frames, such as those of `env.render(mode="rgb_array")`, as an MP4 video.
 
     A frame of odd width or height is padded by repeating its last column or row. It is never stretched.
 
     Args:
-        frames: at least one, `[H, W, 3]` uint8 RGB each, all of the shape of the first.
+        frames: at least one frame `[H, W, 3]` uint8 RGB; all have the same shape.
         frames_per_s: frame rate, 1..240.
 
     Raises:
-        ConfigError: there is no frame, or one has another shape or type.
-        FileError: the file cannot be written.
+        ConfigError: if there is no frame, or a frame has another shape or type.
+        FileError: if the file cannot be written.
     """
     require(1 <= frames_per_s <= 240, "frames_per_s", "1..240", frames_per_s)
     shape = None
@@ -77,6 +79,6 @@ def write_video(frames: Iterable[np.ndarray], path: Path | str, frames_per_s: in
 
 
 def even(pixels: np.ndarray) -> np.ndarray:
-    """`[H, W, 3]` with even sides, padded at the bottom and the right."""
+    """Pad a frame `[H, W, 3]` at the bottom and the right, so that both sides are even."""
     height, width = pixels.shape[:2]
     return np.pad(pixels, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
