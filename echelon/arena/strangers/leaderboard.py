@@ -122,5 +122,5 @@ def cells_of(row: Mapping[str, Any]) -> list[str]:
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ["task", "policy", "runs", *(name.replace("_", " ") for name in SHOWN)]
-    lines = [head, ["---"] * len(head), *([f"`{row['task']}`", *cells_of(row)] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [head, ["-"] * len(head), *([f"`{row['task']}`", *cells_of(row)] for row in rows)]
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines)
