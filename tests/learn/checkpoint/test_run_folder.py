@@ -140,7 +140,7 @@ def test_other_folders_are_not_replaced(unlearnt, run, kept):
     with pytest.raises(ConfigError, match="folder must be a folder without an earlier run"):
         Trainer(tiny_run(), unlearnt)
     with (
-        pytest.raises(ConfigError, match="--run-dir must be a folder without an earlier run"),
+        pytest.raises(ConfigError, match="--run-dir must be a folder without a run"),
         lock_run_folder(unlearnt, resumes=False),
     ):
         pass
