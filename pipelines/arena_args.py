@@ -44,7 +44,12 @@ class ArenaArgs(Settings):
         """Return the device of this process: with a cluster the CPU, because this process then only stores policies."""
         if tasks is None:
             return use_device(resolve_device(self.device))
-        require(self.device == "auto", "--device", "left out with --ray: --ray-gpus sets their device", self.device)
+        require(
+            self.device == "auto",
+            "--device",
+            "left out with --ray, because --ray-gpus sets the device of the workers",
+            self.device,
+        )
         return torch.device("cpu")
 
     def keywords(self, tasks: RayTasks | None = None) -> dict[str, Any]:

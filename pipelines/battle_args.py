@@ -38,7 +38,7 @@ class BattleArgs:
         """Return `env` with this catalog and these rosters; if scenarios are given, the config of their battles."""
         if self.scenario:
             is_alone = self == BattleArgs(scenario=self.scenario)
-            require(is_alone, "--scenario", "given without --catalog and rosters", " ".join(self.scenario))
+            require(is_alone, "--scenario", "used without --catalog and without roster flags", " ".join(self.scenario))
             return config_of_words(self.scenario)
         catalog = env.catalog if self.catalog is None else read_catalog(self.catalog)
         blue, red = self.blue_roster or env.blue, self.red_roster or env.red

@@ -39,7 +39,7 @@ class Describe:
         require(not (self.json and self.markdown), "--json", "left out with --markdown", self.json)
         is_alone = (self.env, self.comm_dim, self.markdown) == (Describe.env, Describe.comm_dim, False)
         require(
-            is_alone or not self.scenario, "--scenario", "given without --env, --comm-dim and --markdown", self.scenario
+            is_alone or not self.scenario, "--scenario", "used without --env, --comm-dim and --markdown", self.scenario
         )
 
     def run(self) -> None:

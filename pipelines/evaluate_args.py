@@ -55,7 +55,7 @@ class EvaluateArgs:
         require(len(sources) == 1, "--task, --scenario, --league", limit, sources)
         require(self.split is None or self.league is None, "--split", "left out in a league", self.split)
         if self.protocol == 1:
-            require(self.strangers == StrangersArgs(), "--protocol", "2 with --runs, --out and --report", 1)
+            require(self.strangers == StrangersArgs(), "--protocol", "2 if --runs, --out or --report is given", 1)
             return
         is_plain = (self.opponents, self.seeds) == ((), 0) and self.task != ""
-        require(is_plain, "--protocol 2", "given with --task, without --opponents and --seeds", self.task or "none")
+        require(is_plain, "--protocol 2", "used with --task, and without --opponents and --seeds", self.task or "none")

@@ -55,7 +55,7 @@ class Retire:
     reason: str = "by hand"
 
     def run(self) -> None:
-        require(len(self.names) > 0, "retire", "given at least one entry's name", self.names)
+        require(len(self.names) > 0, "retire", "followed by the name of at least one entry", self.names)
         store = Store(self.league)
         with store.writing():
             for entry in [store.find(name) for name in self.names]:

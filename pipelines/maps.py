@@ -39,7 +39,7 @@ class DrawMaps(Settings):
         check_writable(self.out)
         if self.scenario:
             is_alone = self == DrawMaps(out=self.out, scenario=self.scenario)
-            require(is_alone, "--scenario", "given without --env, --maps and --map-seed", " ".join(self.scenario))
+            require(is_alone, "--scenario", "used without --env, --maps and --map-seed", " ".join(self.scenario))
             tiles = scenario_tiles(self.scenario)
         else:
             tiles = pool_tiles(replace(ENV_PRESETS[self.env](), map_seed=self.map_seed), self.maps)

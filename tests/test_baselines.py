@@ -158,9 +158,9 @@ def test_table_has_complete_rows_only(baselines, tmp_path):
     table.main(args)
     page = args.page.read_text()
     assert page.startswith("before\n") and page.endswith("\nafter\n") and "old" not in page
-    (row,) = [line for line in page.splitlines() if line.startswith("| `")]
-    assert row.startswith("| `qmix` | 1,024 | 3 | 40.0 (30.0 to 50.0) | 0.0 (0.0 to 0.0) | ")
-    assert "| 10 to 30 s | `def`, `abc` |" in row and "--seed SEED --agent-steps 1000" in page
+    (row,) = [line for line in page.splitlines() if line.startswith("|`")]
+    assert row.startswith("|`qmix`|1,024|3|40.0 (30.0 to 50.0)|0.0 (0.0 to 0.0)|")
+    assert "|10 to 30 s|`def`, `abc`|" in row and "--seed SEED --agent-steps 1000" in page
     assert "without a row here were not run" in page and "`bc-hard`" not in page
     table.main(args)
     assert args.page.read_text() == page, "written again, it is the same"
@@ -176,4 +176,4 @@ def test_page_matches_the_rows(baselines, tmp_path):
     table.main(table.Args(page=copy))
     assert copy.read_text() == page, "python benchmarks/baselines/table.py makes it true"
     assert set(recipes.ABOUT) == set(recipes.RECIPES)
-    assert all(f"| `{name}` | {about} |" in page for name, about in recipes.ABOUT.items())
+    assert all(f"|`{name}`|{about}|" in page for name, about in recipes.ABOUT.items())

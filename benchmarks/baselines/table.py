@@ -88,7 +88,7 @@ def tables(lines: Sequence[Row]) -> str:
         head = ["baseline", "agent steps", "seeds", *names, "IQM (95 %)", "training", "commit"]
         body = [table_row(baseline, rows, opponents) for (_, baseline, _), rows in group.items()]
         page += [f"## {task} (`{group[next(iter(group))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
-        page += ["Commands, one run per seed:", "", "```sh", *commands(group), "```", ""]
+        page += ["These commands made the rows, with one run per seed:", "", "```sh", *commands(group), "```", ""]
     page += ["Tasks and baselines without a row here were not run.", ""]
     return "\n".join(page)
 
@@ -120,7 +120,7 @@ def table_row(baseline: str, rows: Sequence[Row], opponents: Sequence[str]) -> l
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table."""
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["-"] * len(head), *body)]
+    return [f"|{'|'.join(cells)}|" for cells in (head, ["-"] * len(head), *body)]
 
 
 def draw_curves(lines: Sequence[Row], path: Path) -> None:

@@ -234,7 +234,9 @@ def line_of(piece: Piece, config: EnvConfig) -> LineCommander:
         ConfigError: if neither team of the battles has the hulls of the set piece.
     """
     is_cast = piece.hulls in (config.blue, config.red)
-    require(is_cast, f"line:{piece.name}", f"played by {', '.join(piece.hulls)}", (config.blue, config.red))
+    require(
+        is_cast, f"line:{piece.name}", f"a commander of a team of {', '.join(piece.hulls)}", (config.blue, config.red)
+    )
     return LineCommander(piece.line, piece.hulls, config)
 
 

@@ -171,7 +171,7 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     battle_device = torch.empty(0, dtype=torch.float32, device=env.device).device
     for leaf in (*module.parameters(), *module.buffers()):
         fits = fits_device(leaf.device, battle_device, is_copied=is_stackable(policy))
-        require(fits, f"{name}: device", f"{battle_device}, the device of the battles", str(leaf.device))
+        require(fits, f"{name}: device", f"{battle_device}, the device on which the battles run", str(leaf.device))
 
 
 def fits_device(device: torch.device, where: torch.device, is_copied: bool) -> bool:

@@ -177,7 +177,12 @@ def evaluate(
         task_config = in_split(task.evaluation_config, split)
         config = with_orders(task_config, [one.source for one in (who, *others)])
         is_full_set = is_full_set and config == task_config
-        require(cluster is None or config == task_config, "--ray", "left out for a commander of packs", "given")
+        require(
+            cluster is None or config == task_config,
+            "--ray",
+            "left out, because a commander of packs cannot play on a Ray cluster",
+            "given",
+        )
         policies, ids = policies_of([who, *(one for one in others if one is not who)], config, settings.device)
         settings = settings.of_match(2 * len(match_seeds) * len(names))
         arena = make_arena(config, policies.__getitem__, settings, cluster)
@@ -186,7 +191,7 @@ def evaluate(
     else:
         require(isinstance(policy, str), "policy", "a name in the arena", type(policy).__name__)
         require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
-        require(split is None, "split", "absent with an arena, whose config sets it", split)
+        require(split is None, "split", "None if an arena is given, because the arena's config sets the split", split)
         name, provenance, ids = policy, UNKNOWN, {key: key for key in (policy, *names)}
         entries = {opponent: SELF if opponent == name else opponent for opponent in names}
         playing = {}

@@ -83,7 +83,12 @@ def checked_changes(
     is_intervention = intervention is None or intervention in ALL_INTERVENTIONS
     require(is_intervention, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
     is_possible = config.command.enabled or intervention != "follow_order"
-    require(is_possible, "intervention", "another one in battles without orders", intervention)
+    require(
+        is_possible,
+        "intervention",
+        "an intervention other than following an order, because this battle has no orders",
+        intervention,
+    )
     return tuple(checked_edit(config, edit) for edit in changes)
 
 

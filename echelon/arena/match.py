@@ -248,7 +248,7 @@ class Match:
         battles = whole_within("battles", battles, Limits(2, MOST_PLAYED, "battles, each seed on both sides"))
         require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
         is_pair = isinstance(x, tuple) and len(x) == 2 and isinstance(others, Mapping)
-        require(is_pair, "a match", "of x=(name, policy) and others={name: policy}", x)
+        require(is_pair, "a match", "built with x=(name, policy) and others={name: policy}", x)
         require(isinstance(env, EnvConfig), "env", "an EnvConfig, such as EnvConfig.small()", env)
         check_settings(settings)
         self.x, policy = x
@@ -305,7 +305,12 @@ def play_match(
     sides = [pair for opponent in others for pair in ((x, opponent), (opponent, x))]
     battles = [Battle(*pair, seed) for seed in seeds for pair in sides]
     played_batches = arena.play_all(battles, recorder, sink)
-    require(watch is None or callable(watch), "watch", "a function of (batches, battles, arena)", watch)
+    require(
+        watch is None or callable(watch),
+        "watch",
+        "a function of the arguments (batches, battles, arena), or None",
+        watch,
+    )
     watched = played_batches if watch is None else watch(played_batches, len(battles), arena)
     require(isinstance(watched, Iterable), "what watch returns", "the batches that it received", watched)
     batches = list(watched)

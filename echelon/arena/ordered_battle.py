@@ -194,4 +194,4 @@ class OrderedBattle:
         save(self.recorder.finish(blue=[blue], red=[red]), path)
 
     def _require_running(self) -> None:
-        require(self.winner is None, "the battle", "in progress", f"one that ended, won by {self.winner}")
+        require(self.winner is None, "the battle", "in progress", f"a battle that has ended, won by {self.winner}")

@@ -77,7 +77,7 @@ class RayArena(BatchArena):
         self, battles: Sequence[Battle], starts: Sequence[int], recorder: Recorder | None, sink: StepSink | None
     ) -> Generator[tuple[int, BatchResult], None, None]:
         """Play one batch per pair of consecutive `starts`; if the first batch is recorded, yield it first."""
-        require(sink is None, "sink", "None where workers play the battles", sink)
+        require(sink is None, "sink", "None, because workers of a Ray cluster play the battles", sink)
         chunks = [battles[start:end] for start, end in itertools.pairwise(starts)]
         calls = [self._call(chunk, recorder if number == 0 else None) for number, chunk in enumerate(chunks)]
         names = [f"{len(chunk)} battles from number {start}" for chunk, start in zip(chunks, starts, strict=False)]

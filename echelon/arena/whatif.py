@@ -186,7 +186,7 @@ class WhatIfOptions:
         if self.at_s is not None:
             check_number("at_s", self.at_s, ANY)
         for name in self.interventions:
-            require(name in ALL_INTERVENTIONS, "interventions", f"of {', '.join(ALL_INTERVENTIONS)}", name)
+            require(name in ALL_INTERVENTIONS, "interventions", f"names among {', '.join(ALL_INTERVENTIONS)}", name)
 
 
 Turn = tuple[Moment, int, Intervention | None]
@@ -300,7 +300,7 @@ def of_replay(battle: Any, index: int) -> BattleSetup:
         except FileError as error:
             raise FileError(f"battle {number + 1} cannot be forked without its commanders: {error}") from None
         has_commands = recorded.commands is not None or mechs_of(name) == name
-        expect(has_commands, f"battle {number + 1}", "recorded with the orders of its commander", "none")
+        expect(has_commands, f"battle {number + 1}", "a battle recorded with the orders of its commander", "none")
     names = recorded.about["blue"], recorded.about["red"]
     return BattleSetup(env_from_json(replay.about["env"]), *names, recorded.about["seed"], end, recorded.commands)
 

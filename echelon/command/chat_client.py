@@ -290,7 +290,7 @@ def settings_of(fields: Mapping[str, Any]) -> ModelSettings:
     """
     known = set(ModelSettings.__dataclass_fields__)
     unknown = [name for name in fields if name not in known]
-    require(not unknown, "settings of a language model", f"of {', '.join(sorted(known))} only", unknown)
+    require(not unknown, "settings of a language model", f"chosen from {', '.join(sorted(known))}", unknown)
     try:
         return ModelSettings(**fields)
     except TypeError as error:

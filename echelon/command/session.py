@@ -149,7 +149,7 @@ class Session:
             message, unknown = read_reply(reply, self._fields, "a line")
             number, orders = message.get("number", self.number), message["orders"]
             is_report = type(number) is int and 0 <= number <= self.number
-            require(is_report, "number", f"0..{self.number}, that of a report", number)
+            require(is_report, "number", f"0..{self.number}, the number of a report that was sent", number)
             is_paced = self.pace is not None and any(name in message for name in PACE_FIELDS)
             if self.pace is not None and is_paced:
                 self.pace.set(message)

@@ -405,7 +405,12 @@ class EchelonEnv(EnvInfo, PartialEnv):
         Raises:
             ConfigError: if the maps were passed to this environment, so another environment may be using them.
         """
-        require(self._owns_maps, "maps", "the environment's own to be renewed", "maps made elsewhere")
+        require(
+            self._owns_maps,
+            "maps",
+            "maps that this environment generated itself, because only such maps can be renewed",
+            "maps made elsewhere",
+        )
         return self.map_pool.renew(self.state.map_id)
 
     # TorchRL's interface
@@ -469,7 +474,12 @@ class EchelonEnv(EnvInfo, PartialEnv):
         observed, before = self.last_observation(), self.state
         if self.observer is not None:
             are_over = bool((moves | observed.get("done")).all())
-            require(are_over, STEP, "True for battles that go on, while they are recorded", moves)
+            require(
+                are_over,
+                STEP,
+                "True for every battle that has not ended, because a recorder needs all decisions of a battle",
+                moves,
+            )
         for group in self.group_map:
             for leaf in self._memory_keys(group):
                 observed.set(leaf, self._remembered(tensordict, leaf))

@@ -44,7 +44,7 @@ class MapPool:
         if sim_model.config.positions:
             check_initial_positions(sim_model)
         count, spares = sim_model.maps.shape[0], sim_model.config.map_spares
-        require(count > spares, "EnvConfig.map_spares", f"less than the number of maps, {count}", spares)
+        require(count > spares, "EnvConfig.map_spares", f"less than {count}, the number of maps", spares)
         device = sim_model.roster.hull.device
         self.initial_observations = initial_observations_of(sim_model, sim_model.maps, usable_loops())
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""

@@ -47,7 +47,12 @@ class BattleTask(TaskClass):
         require(name in VIEWS, "task", " or ".join(VIEWS), name)
         super().__init__(name, dict(config or {}))
         for key in ("num_envs", "device", "seed", "action", "observation", "info", "memory"):
-            require(key not in self.config, "config", f"without {key}, which BenchMARL sets", self.config.get(key))
+            require(
+                key not in self.config,
+                "config",
+                f"a config without the key {key}, which BenchMARL sets itself",
+                self.config.get(key),
+            )
 
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: torch.device | str

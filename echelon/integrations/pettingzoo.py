@@ -105,7 +105,12 @@ class ParallelBattle(Rendered, ParallelEnv):
         require(death in ("stays", "terminates"), "death", "stays or terminates", death)
         require(masks in ("observation", "infos"), "masks", "observation or infos", masks)
         require(render_mode in (None, *RENDER_MODES), "render_mode", "rgb_array, human or None", render_mode)
-        require(view.num_envs == 1 and view.has_state and view.info, "view", "one battle, with state and info", view)
+        require(
+            view.num_envs == 1 and view.has_state and view.info,
+            "view",
+            "a view of one battle (num_envs=1) with state=True and info=True",
+            view,
+        )
         self.metadata = {"name": "echelon", "render_modes": list(RENDER_MODES), "is_parallelizable": True}
         self.metadata["render_fps"] = render_fps(view.config)
         self.view, self.death, self.render_mode = view, death, render_mode

@@ -274,7 +274,12 @@ def check_left_alone(train: TrainConfig, default: TrainConfig, names: Sequence[s
     for name in names:
         value = operator.attrgetter(name)(train)
         is_default = value == operator.attrgetter(name)(default)
-        require(is_default, f"--train.{name.replace('_', '-')}", f"left at its default: {who} sets it", value)
+        require(
+            is_default,
+            f"--train.{name.replace('_', '-')}",
+            f"left at its default, because {who} sets this value",
+            value,
+        )
 
 
 def entry_rows(store: Store) -> Rows:
@@ -292,7 +297,9 @@ def opponent_rows(store: Store, name: str) -> Rows:
     new run whose learner has no league entry yet.
     """
     me = store.find(name)
-    require(not me.is_scripted, "an entry", "one with a network, which can be trained", name)
+    require(
+        not me.is_scripted, "an entry", "an entry with a network, because scripted commanders cannot be trained", name
+    )
     own = store.weights.open(me.id)
     shares, first = (
         matchmaking.OpponentSampler(store, own.model, who, own.specs.columns).shares for who in (me.id, "")

@@ -467,7 +467,7 @@ def check_identity(where: str, id: str, name: str, kind: str) -> None:
     expected_id = scripted_id(name)
     expect(expected_id in (None, id), f"{where}.id", f"{expected_id}, the id of {name}", id)
     kinds = ("scripted", "retired") if expected_id is not None else tuple(kind for kind in KINDS if kind != "scripted")
-    expect(kind in kinds, f"{where}.kind", f"one of {kinds}, according to its name", kind)
+    expect(kind in kinds, f"{where}.kind", f"one of {kinds}, as the name of the entry implies", kind)
 
 
 def check_rules(where: str, env: dict[str, Any]) -> None:

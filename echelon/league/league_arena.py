@@ -93,7 +93,7 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
             require({match.blue, match.red} <= ids, label, "between entries of the league", (match.blue, match.red))
             require(match.blue != match.red, label, "between two different entries", match.blue)
             is_current = recipe_versions(match.recipe) == current_versions()
-            require(is_current, f"{label}.recipe", "of the current rules and map generator", match.recipe)
+            require(is_current, f"{label}.recipe", "a match under the current rules and map generator", match.recipe)
     new = store.record(matches)
     if new > 0:
         log.write_imported(store, (match._asdict() for match in matches))

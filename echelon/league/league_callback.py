@@ -112,7 +112,12 @@ def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Leag
     require(not is_entry, "--opponent", limit, config.opponent)
     store = Store(folder)
     difference = battle_difference(config.env.signature(), store.env.signature())
-    require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
+    require(
+        difference is None,
+        "--opponent",
+        f"a league with the same battle config as this training ({difference})",
+        config.league,
+    )
     # `num_envs` may still be 0 here, which means that the device determines it later.
     steps = config.league_every * config.steps_an_iteration
     entries = config.total_agent_steps // steps if steps > 0 else 1

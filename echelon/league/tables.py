@@ -57,7 +57,7 @@ def draw_ratings(store: Store, path: Path) -> None:
         ConfigError: if no rating period is closed.
     """
     histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
-    require(any(histories.values()), "--league", "one with a closed rating period", str(store.folder))
+    require(any(histories.values()), "--league", "a league with at least one closed rating period", str(store.folder))
     save(ratings_figure(histories), path)
     terminal().print(f"{path}")
 

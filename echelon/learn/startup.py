@@ -50,7 +50,12 @@ def check_arguments(
     require(isinstance(folder, str | os.PathLike), "folder", "the path of a run folder", folder)
     check_text("folder", os.fspath(folder))
     for name, value in (("start", start), ("init", init)):
-        require(value is None or isinstance(value, Checkpoint), name, "a result of open_checkpoint, or None", value)
+        require(
+            value is None or isinstance(value, Checkpoint),
+            name,
+            "a Checkpoint returned by open_checkpoint, or None",
+            value,
+        )
     is_pool = opponent_pool is None or hasattr(opponent_pool, "weights_of")
     require(is_pool, "opponent_pool", "an OpponentPool or None", opponent_pool)
     require(isinstance(ranks, Ranks), "ranks", "the result of init_ranks", ranks)

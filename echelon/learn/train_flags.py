@@ -88,7 +88,9 @@ def check_preset(preset: str, default: TrainConfig, start: Checkpoint, words: Se
         for env, model in ((default.env, default.model), (start.env, start.model))
     )
     is_same = ours == theirs or any(word.startswith(("--env", "--model")) for word in words)
-    require(is_same, "--preset", f"left out, or the preset of the resumed run ({theirs})", f"{preset} ({ours})")
+    require(
+        is_same, "--preset", f"left out, or equal to the preset of the resumed run ({theirs})", f"{preset} ({ours})"
+    )
 
 
 def resumed_defaults(start: Checkpoint, default: TrainConfig) -> TrainConfig:

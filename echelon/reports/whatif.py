@@ -73,7 +73,12 @@ def place_of(team: str, number: int, replay: Replay, flag: str, limit: str) -> i
 def chosen_replay(file: Path, battle: int) -> Replay:
     """Read a replay and check that it contains battle number `battle`, counted from 1."""
     replay = read(file)
-    require(1 <= battle <= len(replay.battles), "--battle", f"1..{len(replay.battles)}, those of {file.name}", battle)
+    require(
+        1 <= battle <= len(replay.battles),
+        "--battle",
+        f"1..{len(replay.battles)}, the number of a battle in {file.name}",
+        battle,
+    )
     return replay
 
 

@@ -410,7 +410,12 @@ def check_mounts(hull: str, catalog: Catalog) -> None:
         for trigger in TRIGGERS:
             names = [name for name, mount in alike.items() if mount == trigger]
             where = f"catalog.weapons.{names[-1] if names else ''}.mounts.{hull}"
-            require(len(names) <= 1, where, f"a separate trigger: {' and '.join(names)} share one", trigger)
+            require(
+                len(names) <= 1,
+                where,
+                f"a different trigger for each weapon, but {' and '.join(names)} share a trigger",
+                trigger,
+            )
     clouds = [name for name, spec in carried.items() if spec.effect == "cloud"]
     require(len(clouds) <= 1, f"catalog.hulls.{hull}", "a hull with at most one smoke weapon", clouds)
     emitters = [name for name, spec in carried.items() if spec.mounts[hull] == "secondary"]
@@ -430,7 +435,12 @@ def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -
         if spec.effect != "cloud":
             continue
         where = f"catalog.weapons.{name}.cooldown_s at RulesConfig.dt_s {rules.dt_s:g}"
-        require(shots_in_flight(spec, rules) == 1, where, "longer than the flight of the shot", spec.cooldown_s)
+        require(
+            shots_in_flight(spec, rules) == 1,
+            where,
+            "longer than the flight time of the weapon's shot",
+            spec.cooldown_s,
+        )
         limit = f"long enough for at most {MAX_CLOUDS} active clouds per mech"
         require(clouds_hanging(spec, catalog, rules) <= MAX_CLOUDS, where, limit, spec.cooldown_s)
     for name, spec in catalog.weapons.items():

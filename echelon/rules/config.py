@@ -233,7 +233,12 @@ class EnvConfig:
             position.check(self.world.size, self.catalog, self.rules.max_episode_s)
             for team, roster in position.rosters.items():
                 where = f"{team} of EnvConfig.positions[{i}]"
-                require(roster == teams[team], where, f"the {', '.join(teams[team])} of the battle", ", ".join(roster))
+                require(
+                    roster == teams[team],
+                    where,
+                    f"{', '.join(teams[team])}, the mechs of the battle",
+                    ", ".join(roster),
+                )
 
     @classmethod
     def small(cls) -> EnvConfig:

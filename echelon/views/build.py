@@ -255,7 +255,12 @@ def groups_of_team(
     groups: Partition | None, group_map: Partition | None, members: Sequence[Member]
 ) -> dict[str, list[str]]:
     """Return the groups of one team, given as `groups` or as `group_map`; by default, one group `agents`."""
-    require(groups is None or group_map is None, "group_map", "left out where groups are given", group_map)
+    require(
+        groups is None or group_map is None,
+        "group_map",
+        "left out if `groups` is given, because both define the groups",
+        group_map,
+    )
     if groups is not None:
         return groups_of(groups, members)
     return groups_of(MarlGroupMapType.ALL_IN_ONE_GROUP if group_map is None else group_map, members, "group_map")

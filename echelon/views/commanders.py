@@ -173,7 +173,12 @@ class CommandersView(EnvInfo, PartialEnv):
         return self._to_tensordict(td)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        require(mask_of(tensordict, STEP, self.batch_size) is None, STEP, "absent: commanders step all battles", "one")
+        require(
+            mask_of(tensordict, STEP, self.batch_size) is None,
+            STEP,
+            "absent, because a view of commanders always steps all battles",
+            "one",
+        )
         key = (GROUP, "action")
         action, expected = tensordict.get(key, None), self.full_action_spec[key].shape
         if action is None or action.shape != expected:

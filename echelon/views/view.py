@@ -94,7 +94,9 @@ class View(EnvInfo, PartialEnv):
         is_shared = isinstance(commanded, OneTeam) and commanded.places is not None
         limit = "a team policy if only a part of the team is commanded, else None"
         require(is_policy(partner) if is_shared else partner is None, "partner", limit, partner)
-        require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
+        require(
+            len(env.memory.keys()) == 0, "env", "an environment without memory; pass memory= to the view instead", env
+        )
         super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
         self.env = env
         self.commanded = commanded

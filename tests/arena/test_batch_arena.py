@@ -202,7 +202,7 @@ def test_invalid_policy_is_rejected_by_name():
         BatchArena(other, lambda _: POLICIES["one"], ArenaConfig(CPU)).play([Battle("a", "b", 0)])
     with pytest.raises(ConfigError, match="a: must be in evaluation mode"):
         fight(policy_of(0).train())
-    with pytest.raises(ConfigError, match="a: device must be cpu, the device of the battles, got 'meta'"):
+    with pytest.raises(ConfigError, match="a: device must be cpu, the device on which the battles run, got 'meta'"):
         fight(policy_of(0).to("meta"))
     with pytest.raises(ConfigError, match=r"battles of a batch must be 1\.\.2, got 3"):
         BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=2)).play(

@@ -194,7 +194,7 @@ def test_evaluation_reports_what_training_contained(tmp_path):
         ({"precision": "fp8"}, ConfigError, "precision must be one of auto, fp32, bf16, fp16, got 'fp8'"),
         ({"compiled": "no"}, ConfigError, "compiled must be True, False or None, got 'no'"),
         ({"recorder": {}}, ConfigError, "recorder must be a Recorder, got {}"),
-        ({"watch": {}}, ConfigError, r"watch must be a function of \(batches, battles, arena\), got {}"),
+        ({"watch": {}}, ConfigError, r"watch must be a function of the arguments \(batches, .*\), or None, got {}"),
         ({"watch": lambda *_: None}, ConfigError, "what watch returns must be the batches that it received, got None"),
         ({"arena": {}}, ConfigError, "arena must be a BatchArena, got {}"),
         ({"batch": 0}, ConfigError, "batch must be"),

@@ -85,7 +85,7 @@ def test_replay_with_unknown_commanders_opens_but_cannot_fork(tmp_path):
     with pytest.raises(FileError, match=words):
         whatif(opened, device="cpu")
     opened.battles[1].about["red"] = "human over heuristic:easy"
-    with pytest.raises(FileError, match=r"^battle 2 must be recorded with the orders of its commander, got "):
+    with pytest.raises(FileError, match=r"^battle 2 must be a battle recorded with the orders of its commander, got "):
         fork(opened, 1, at_s=0.0, device="cpu")
 
 
@@ -135,7 +135,10 @@ def test_a_mech_may_follow_its_order(commanded):
     found = whatif(commanded, at_s=1.5, **asked)
     assert set(found.mechs.keys()) == {"follow_order", "removed"}
     assert set(whatif(commanded, at_s=0.0, **asked).mechs.keys()) == {"removed"}
-    with pytest.raises(ConfigError, match=r"^intervention must be another one in battles without orders, got "):
+    with pytest.raises(
+        ConfigError,
+        match=r"^intervention must be an intervention other than following an order",
+    ):
         fork(recorded("hard", "easy", BRIEF, 2, seed=1), at_s=0.0, intervention="follow_order", device="cpu")
 
 

@@ -89,7 +89,7 @@ def test_two_models_in_a_match_need_the_same_clock(tmp_path):
         ({"mechs": "os:system"}, "commander.json: mechs must be heuristic:TIER"),
         ({"mechs": "llm:x.json"}, "commander.json: mechs must be heuristic:TIER"),
         ({"base_url": ""}, "commander.json: base_url must be the address"),
-        ({"key": "sk-1"}, "commander.json: settings of a language model must be of"),
+        ({"key": "sk-1"}, "commander.json: settings of a language model must be chosen from"),
         ({"period": 0}, "commander.json: CommandConfig.period must be"),
     ],
 )

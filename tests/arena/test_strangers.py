@@ -217,8 +217,11 @@ LIES = {
     "fewer by its own word": (claimed_protocol, r"by_protocol must be False, by its numbers, got True"),
     "other rules": (other_rules, r"versions.rules_version must be at most \d+, got"),
     "another task of that name": (other_fingerprint, "fingerprint must be"),
-    "another stranger": (other_stranger, "strangers must be those of the task, by their hashes"),
-    "sides as they suit": (other_sides, "outcomes must be of the sides blue, red in turn"),
+    "another stranger": (other_stranger, "strangers must be the commanders of the task, with equal hashes"),
+    "sides as they suit": (
+        other_sides,
+        "the policy plays the sides blue, red in this order",
+    ),
     "a field more": (more, "proof must be absent"),
 }
 
@@ -323,7 +326,7 @@ def test_stranger_must_have_the_sealed_hash(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"task": echelon.latest("small-5v5")}, "must be one with protocol 2"),
+        ({"task": echelon.latest("small-5v5")}, "must be a task with protocol 2"),
         ({"split": "train"}, "split must be validation or test"),
         ({"battles": 3}, "battles must be even"),
         ({"beside": 20}, "beside must be at most 8"),

@@ -382,7 +382,7 @@ def test_error_hides_api_key(monkeypatch):
         ({"history": -1}, "ModelSettings.history must be"),
         ({"temperature": float("nan")}, "ModelSettings.temperature must be"),
         ({"model": "a\nb"}, "model must be printable"),
-        ({"modell": "a"}, "settings of a language model must be of"),
+        ({"modell": "a"}, "settings of a language model must be chosen from"),
         ({"fallback": "flee"}, "ModelSettings.fallback must be one of 'free', 'hold'"),
     ],
 )

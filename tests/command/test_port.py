@@ -124,7 +124,9 @@ def test_order_for_earlier_report_counts_as_late(one_battle):
     assert session.receive('{"orders": [{"kind": "hold"}], "number": 1}') is None
     assert session.receive('{"orders": [{"kind": "free"}]}') is None
     assert (session.accepted, session.late) == (2, 1) and session.report()["late"] == 1
-    assert session.receive('{"number": 9}')["errors"] == ["number must be 0..3, that of a report, got 9"]
+    assert session.receive('{"number": 9}')["errors"] == [
+        "number must be 0..3, the number of a report that was sent, got 9"
+    ]
 
 
 def test_long_line_is_truncated_and_next_line_is_complete():

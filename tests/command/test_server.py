@@ -230,7 +230,7 @@ def test_options_invalid_for_a_human_are_refused():
         Command(blue="human", battles=2)
     with pytest.raises(ConfigError, match="--clock must be real for a human, got 'fast'"):
         Command(blue="human", clock="fast")
-    with pytest.raises(ConfigError, match="one of them stdio or ws or human"):
+    with pytest.raises(ConfigError, match="one of them is stdio or ws or human"):
         Command(blue="human", red="ws")
     assert (Command(red="ws", blue="easy").timing, Command(blue="human").timing) == ("step", "real")
 

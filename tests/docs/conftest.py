@@ -21,7 +21,7 @@ from echelon.scenarios.scene import Scene
 FIVE = ("heavy", "medium", "medium", "light", "scout")
 COPIES = ("first", "a", "b", "c", "a0", "a1", "a2", "b0", "b1", "b2")
 """Names of other runs on the pages."""
-DIFFERENT = ("b", "c", *(f"mappo-lstm-{seed}" for seed in range(5)))
+DIFFERENT = ("b", "c")
 """Runs that need different weights, for the commands of protocol 2."""
 
 

@@ -18,8 +18,6 @@ NOT_RUN = {
     "echelon mcp": "a client that speaks MCP: tests/serve/test_mcp.py",
     "echelon-arena edit": "a person in a browser: tests/serve/test_edit.py",
     "doctor --measure": "a GPU: tests/env/test_measure.py",
-    "benchmarks/ship.py": "it writes into the package: tests/test_ship.py",
-    "benchmarks/rate.py": "it writes into the package: tests/test_ship.py",
     "benchmarks/sweep.py": "it writes benchmarks/README.md: tests/test_sweep.py",
 }
 """Parts of commands that are not run here: what they need, and the test that runs them."""

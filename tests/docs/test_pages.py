@@ -179,17 +179,17 @@ def test_contributing_is_short():
 def test_table_of_files_matches_the_code():
     text = (ROOT / "docs" / "FILES.md").read_text()
     rows = (
-        f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION} |",
-        f"`{file.SCHEMA}` {file.VERSION} |",
-        f"`PRAGMA user_version` {database.VERSION} |",
-        f"`{import_export.SCHEMA}` {import_export.VERSION} |",
-        f"`{exploit.SCHEMA}` {exploit.VERSION} |",
-        f"`{evaluation.SCHEMA}` {evaluation.VERSION} |",
-        f"`{leaderboard.SCHEMA}` {leaderboard.VERSION} |",
-        f"`{dataset.SCHEMA}` {dataset.VERSION} |",
-        f"`{league_arena.SCHEMA}` {league_arena.VERSION} |",
-        f"| `schema` {session.SCHEMA} |",
-        f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",
+        f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION}|",
+        f"`{file.SCHEMA}` {file.VERSION}|",
+        f"`PRAGMA user_version` {database.VERSION}|",
+        f"`{import_export.SCHEMA}` {import_export.VERSION}|",
+        f"`{exploit.SCHEMA}` {exploit.VERSION}|",
+        f"`{evaluation.SCHEMA}` {evaluation.VERSION}|",
+        f"`{leaderboard.SCHEMA}` {leaderboard.VERSION}|",
+        f"`{dataset.SCHEMA}` {dataset.VERSION}|",
+        f"`{league_arena.SCHEMA}` {league_arena.VERSION}|",
+        f"|`schema` {session.SCHEMA}|",
+        f"|map maker|named in all of these|{MAP_MAKER_VERSION}|",
     )
     assert [row for row in rows if row not in text] == []
 

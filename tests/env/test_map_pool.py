@@ -102,9 +102,9 @@ def test_renewals_are_reproducible_by_seed():
 def test_shared_maps_are_not_renewed():
     assert env_of(dataclasses.replace(CONFIG, map_spares=0)).renew_maps() == 0
     shared = EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=env_of().sim_model.maps)
-    with pytest.raises(ConfigError, match="maps must be the environment's own to be renewed"):
+    with pytest.raises(ConfigError, match="maps must be maps that this environment generated itself"):
         shared.renew_maps()
-    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be less than the number of maps, 1, got 2"):
+    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be less than 1, the number of maps, got 2"):
         EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=flat_maps(CONFIG))
     with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be 0\.\.map_pool, got 4"):
         dataclasses.replace(CONFIG, map_spares=4)

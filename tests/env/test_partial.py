@@ -176,7 +176,7 @@ def test_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
 def test_recorded_battle_may_skip_steps_only_after_its_end():
     env = EchelonEnv(SHORT, 2, "cpu", 1, observer=Recorder([0, 1]))
     td = env.rand_action(env.reset())
-    with pytest.raises(ConfigError, match=r"^_step must be True for battles that go on, while they are recorded"):
+    with pytest.raises(ConfigError, match=r"^_step must be True for every battle that has not ended"):
         env.step(td.clone().set(STEP, torch.tensor([True, False])))
     env.state.mechs.hp[1, 2:] = 0
     env.rollout(9, auto_reset=False, tensordict=td, break_when_any_done=False, break_when_all_done=True)

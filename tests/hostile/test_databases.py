@@ -323,11 +323,11 @@ ROWS = {
     "a match against itself": (sql("UPDATE matches SET red = blue"), "a match must have two known entries"),
     "a tier that is a candidate": (
         sql("UPDATE entries SET kind = 'candidate' WHERE rowid = 1"),
-        "according to its name",
+        "as the name of the entry implies",
     ),
     "a network that is a tier": (
         sql("UPDATE entries SET kind = 'scripted' WHERE name NOT LIKE 'h%'"),
-        "according to its name",
+        "as the name of the entry implies",
     ),
     "a tier with another id": (sql(f"UPDATE entries SET id = '{'a' * 64}' WHERE rowid = 2"), "id must be"),
     "an unknown tier": (sql("UPDATE entries SET name = 'heuristic:best@1' WHERE rowid = 1"), "name must be"),

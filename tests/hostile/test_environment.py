@@ -392,7 +392,7 @@ SPOILED = {
     ),
     "other rules": (
         lambda d: d["matches"][1].update(recipe='{"rules_version": 3, "map_maker": 1}'),
-        "of the current rules and map generator",
+        "a match under the current rules and map generator",
     ),
     "no recipe": (lambda d: d["matches"][1].update(recipe="x"), "recipe must be a JSON object"),
     "another battle": (lambda d: d["env"].update(sight_range_vox=30.0), "env must be the battle of the league"),

@@ -114,7 +114,7 @@ BAD = {
     "add an empty name": ("arena", ("add", "", *LEAGUE), "an argument must be a value"),
     "add a folder without one": ("arena", ("add", "{tmp}", *LEAGUE), "checkpoint.json"),
     "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "unknown"), "unknown"),
-    "retire nothing": ("arena", ("retire", *LEAGUE), "at least one entry's name"),
+    "retire nothing": ("arena", ("retire", *LEAGUE), "followed by the name of at least one entry"),
     "retire an unknown entry": ("arena", ("retire", "unknown", *LEAGUE), "unknown"),
     "payoff of another kind": (
         "arena",

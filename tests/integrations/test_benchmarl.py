@@ -137,7 +137,7 @@ def test_task_is_copied_with_experiment():
 
 
 def test_settings_owned_by_benchmarl_are_refused():
-    with pytest.raises(ConfigError, match="config must be without num_envs, which BenchMARL sets"):
+    with pytest.raises(ConfigError, match="config must be a config without the key num_envs, which BenchMARL sets"):
         EchelonTask.VERSUS.get_task({"num_envs": 3})
     with pytest.raises(ConfigError, match="pass settings to get_task"):
         EchelonTask.VERSUS.get_from_yaml("task.yaml")

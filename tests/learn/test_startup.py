@@ -120,7 +120,7 @@ def test_failing_commander_raises_one_line(tmp_path, commander, message):
     [
         ({"folder": None}, "folder must be the path of a run folder, got None"),
         ({"folder": "a\0b"}, "folder must be without NUL bytes"),
-        ({"start": "run"}, "start must be a result of open_checkpoint, or None, got 'run'"),
+        ({"start": "run"}, "start must be a Checkpoint returned by open_checkpoint, or None, got 'run'"),
         ({"callbacks": Callback()}, "callbacks must be a list of Callback instances, got <"),
         ({"opponent_of": "easy"}, r"opponent_of must be a function of \(name, env, device\), got 'easy'"),
         (
@@ -258,5 +258,5 @@ def test_resume_with_other_init_raises(tmp_path, parent):
 def test_init_requires_the_checkpoint_object(tmp_path):
     with pytest.raises(ConfigError, match=r"^init must be the checkpoint of parent, the value of TrainConfig.init"):
         Trainer(CHILD, tmp_path)
-    with pytest.raises(ConfigError, match=r"^init must be a result of open_checkpoint, or None, got 'parent'"):
+    with pytest.raises(ConfigError, match=r"^init must be a Checkpoint .*, or None, got 'parent'"):
         Trainer(CHILD, tmp_path, init="parent")

@@ -73,7 +73,7 @@ BAD = {
     "no model": (["--blue", "llm", "--base-url", "http://h/v1"], "model must be the name"),
     "two models": (
         ["--blue", "llm", "--red", "llm"],
-        "--blue and --red must be one of them stdio or ws or human or llm",
+        "--blue and --red must be such that exactly one of them is stdio or ws or human or llm",
     ),
     "real time": (
         ["--blue", "llm", "--base-url", "http://h/v1", "--model", "m", "--clock", "real"],

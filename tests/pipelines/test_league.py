@@ -227,13 +227,14 @@ def test_training_enters_a_league(tmp_path):
     assert store.period == 4, "earlier matches are not rated again"
     other = [*tiny, "--env.sight-range-vox", "30", *own]
     done = programs.run("pipelines/train.py", *other)
-    assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr
+    assert done.returncode == 1 and "as this training (env.sight_range_vox" in done.stderr
 
 
 def test_evolve_refuses_settings_fixed_by_the_league(tmp_path, ask):
     path = str(Store.create(tmp_path / "league", BRIEF).folder)
     with pytest.raises(
-        ConfigError, match=r"--train\.max-minutes must be left at its default: the league sets it, got 5\.0"
+        ConfigError,
+        match=r"--train\.max-minutes must be left at its default, because the league.*, got 5\.0",
     ):
         ask("evolve", "--league", path, "--train.max-minutes", "5")
     with pytest.raises(ConfigError, match=r"seeds must be 1\.\.524288, got 0"):

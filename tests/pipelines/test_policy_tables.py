@@ -43,7 +43,7 @@ def test_printed_opponent_shares_match_training(tmp_path, capsys):
     assert (rows[weak.name]["games"], rows[weak.name]["points"], rows[me.name]["points"]) == (9, 1.0, None)
     Opponents(me.name, store.folder, json=True).run()
     assert json.loads(capsys.readouterr().out) == [rows[name] for name in (strong.name, me.name, weak.name)]
-    with pytest.raises(ConfigError, match="an entry must be one with a network"):
+    with pytest.raises(ConfigError, match="an entry must be an entry with a network"):
         opponent_rows(store, "heuristic:hard")
 
 

@@ -122,9 +122,9 @@ def test_wrong_result_prints_one_line(home, monkeypatch):
 
 BAD = {
     "no task": (("evaluate", "hard", "--protocol", "2", "--scenario", "hold-5v5"), "--protocol 2 must be given with"),
-    "opponents": (("evaluate", "hard", *JUDGE, "--opponents", "easy"), "--protocol 2 must be given with --task"),
-    "a report of protocol 1": (("evaluate", "hard", "--task", TASK.name, "--out", "x"), "--protocol must be 2 with"),
-    "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be one with protocol 2"),
+    "opponents": (("evaluate", "hard", *JUDGE, "--opponents", "easy"), "--protocol 2 must be used with --task"),
+    "a report of protocol 1": (("evaluate", "hard", "--task", TASK.name, "--out", "x"), "--protocol must be 2 if"),
+    "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be a task with protocol 2"),
     "training's split": (("evaluate", "hard", *JUDGE, "--split", "train"), "split must be validation or test"),
     "nothing to add": (("leaderboard", "add", *TABLE), "a result must be given with add"),
     "no result": (("leaderboard", "add", "none.json", *TABLE), "none.json: cannot be read"),

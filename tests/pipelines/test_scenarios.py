@@ -44,7 +44,7 @@ def test_commanders_play_from_a_scenario(duel):
     assert "as blue" in shown.stdout, "results are per side"
     for more, said in (
         (("--env", "small"), "--scenario must be given without --env"),
-        (("--red-roster", "light"), "--scenario must be given without --catalog and rosters"),
+        (("--red-roster", "light"), "--scenario must be used without --catalog and without roster flags"),
         (("--scenario", "gate-5v5"), "scenarios of one batch must have one shape: settings."),
     ):
         refused = run(*words, *more)
@@ -145,13 +145,13 @@ def test_a_scenario_is_described_and_drawn(duel, tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["sha256"] == layout.layout_hash(3)
     Describe(scenario=(str(path),)).run()
-    with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, --comm-dim and --markdown"):
+    with pytest.raises(ConfigError, match=r"^--scenario must be used without --env, --comm-dim and --markdown"):
         Describe(scenario=(str(path),), comm_dim=4)
     (tile,) = scenario_tiles((str(duel),))
     assert tile.caption == "duel" and tile.spawns == [(12.0, 20.0, 0), (30.0, 20.0, 1)] and tile.ground[3, 15, 20] == 4
     DrawMaps(out=tmp_path / "duel.png", scenario=(str(duel),)).run()
     assert (tmp_path / "duel.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, --maps and --map-seed, got '"):
+    with pytest.raises(ConfigError, match=r"^--scenario must be used without --env, --maps and --map-seed, got '"):
         DrawMaps(scenario=(str(duel),), maps=3).run()
 
 

@@ -106,7 +106,7 @@ REFUSED = {
     "a trigger": ({"weapons": {"gun": {**SHELL, "mounts": {"scout": "fifth"}}}}, "gun.mounts.scout must be one of"),
     "one trigger": (
         {"weapons": {"gun": {**SHELL, "mounts": {"heavy": "tertiary"}}}},
-        "catalog.weapons.gun.mounts.heavy must be a separate trigger: gauss and gun share one",
+        "heavy must be a different trigger for each weapon, but gauss and gun share a trigger",
     ),
     "its emitters": (
         {"weapons": {"gun": {**SHELL, "mounts": {"scout": "secondary"}}}},

@@ -101,7 +101,10 @@ def test_unknown_names_raise():
             r"^task must be a battle \(for set pieces use echelon.skill_profile\)",
         ),
         (lambda: resolve("line:juggle"), r"^a piece must be one of "),
-        (lambda: resolve(f"line:{pieces()[0]}").policy(EnvConfig.small(), CPU), r"^line:.* must be played by .*"),
+        (
+            lambda: resolve(f"line:{pieces()[0]}").policy(EnvConfig.small(), CPU),
+            r"^line:.* a commander of a team of .*",
+        ),
     ):
         with pytest.raises(ConfigError, match=said) as raised:
             call()

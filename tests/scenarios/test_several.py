@@ -102,7 +102,7 @@ def test_config_stores_the_positions():
             {"positions": [{"units": [], "import": "os"}]},
             "env.positions[0].import must be one of units, boxes, zone, objective, weight",
         ),
-        ({"blue": ["light"]}, "blue of EnvConfig.positions[0] must be the light of the battle, got 'medium'"),
+        ({"blue": ["light"]}, "blue of EnvConfig.positions[0] must be light, the mechs of the battle, got 'medium'"),
         ({"map_spares": 1}, "EnvConfig.map_spares must be 0 with authored positions, got 1"),
     ],
 )

@@ -276,7 +276,7 @@ def one_less(**more):
         (lambda: versus({1: ["agent_0"]}), "a group of groups must be a name other than"),
         (lambda: versus("hull"), "groups must be class, pack, mech, .* got 'hull'"),
         (lambda: versus(3), "groups must be class, pack, mech, .* got 3"),
-        (lambda: versus("class", group_map="pack"), "group_map must be left out where groups are given"),
+        (lambda: versus("class", group_map="pack"), "group_map must be left out if `groups` is given"),
         (lambda: teams("class", group_map="pack"), "group_map must be None, because `groups` lists mechs"),
         (lambda: teams(("a", "b", "c")), "groups must be two different names, or a partition"),
         (lambda: teams(("a", "done")), "a group of groups must be a name other than"),

@@ -418,7 +418,7 @@ def test_missing_or_misshapen_action_raises_one_line():
 def test_the_environment_of_a_view_has_no_memory_of_its_own():
     env = EchelonEnv(SHORT, 1, "cpu", 0, memory=MEMORY)
     everyone = AllMechs(env.agent_names, 2)
-    with pytest.raises(ConfigError, match="env must be without memory, which is an argument of the view"):
+    with pytest.raises(ConfigError, match="env must be an environment without memory"):
         View(env, everyone, None, env.group_map)
 
 

@@ -150,7 +150,12 @@ def evaluate_strangers(
 
 
 def strangers_of(task: Task) -> Strangers:
-    require(task.strangers is not None, f"task {task.name}", "one with protocol 2, strangers/...", "another")
+    require(
+        task.strangers is not None,
+        f"task {task.name}",
+        "a task with protocol 2, whose name begins with strangers/",
+        "another",
+    )
     assert task.strangers is not None
     return task.strangers
 

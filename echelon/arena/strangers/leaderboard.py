@@ -60,7 +60,12 @@ def add_result(
     """
     rows = read_table(table)
     verified = verify(result, policies, **how)
-    require(verified.is_sealed, f"{result}", "by the task's protocol, of policies not trained on it", str(verified))
+    require(
+        verified.is_sealed,
+        f"{result}",
+        "a result by the task's protocol, of policies that were not trained on the task's test content",
+        str(verified),
+    )
     row = row_of(verified, name, hashlib.sha256(read_file(Path(result), MOST_BYTES)).hexdigest())
     name = row["name"]
     require(LABEL.holds(name), "--name", LABEL.limit, name)
@@ -122,5 +127,5 @@ def cells_of(row: Mapping[str, Any]) -> list[str]:
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ["task", "policy", "runs", *(name.replace("_", " ") for name in SHOWN)]
-    lines = [head, ["---"] * len(head), *([f"`{row['task']}`", *cells_of(row)] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [head, ["-"] * len(head), *([f"`{row['task']}`", *cells_of(row)] for row in rows)]
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines)

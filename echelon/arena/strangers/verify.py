@@ -217,7 +217,12 @@ def policies_of(result: Mapping[str, Any], policies: Any, name: str) -> list[Any
         hint = "commanders that ship with Echelon, or policies given by --policy, one per run"
         expect(unknown is None, f"{name}: policies", hint, unknown)
         return names
-    require(len(given_policies) == len(names), "policies", f"one per run of {', '.join(names)}", len(given_policies))
+    require(
+        len(given_policies) == len(names),
+        "policies",
+        f"one policy for each of the runs {', '.join(names)}",
+        len(given_policies),
+    )
     return given_policies
 
 
@@ -228,7 +233,7 @@ def require_same_plan(result: Mapping[str, Any], arena: ProtocolArena, name: str
     expect(seed_difference is None, f"{name}: seeds", "the sealed seeds of the task", "other seeds")
     strangers = strangers_of(arena.task).splits[arena.split]
     difference = first_difference(hashes_of(strangers), result["strangers"], f"{name}: strangers")
-    expect(difference is None, f"{name}: strangers", "those of the task, by their hashes", difference)
+    expect(difference is None, f"{name}: strangers", "the commanders of the task, with equal hashes", difference)
     cases = [{**case._asdict(), "seeds": list(case.seeds)} for case in arena.cases]
     pieces = piece_names() if result["pieces"] else []
     for number, run in enumerate(result["runs"]):
@@ -252,7 +257,12 @@ def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: S
     """Raise `FileError` unless `outcomes` has `count` battles, whose sides alternate as in `sides`."""
     expect(len(outcomes) == count, f"{where}.outcomes", f"{count} battles", len(outcomes))
     is_right = all(outcome["x_side"] == sides[index % len(sides)] for index, outcome in enumerate(outcomes))
-    expect(is_right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "other sides")
+    expect(
+        is_right,
+        f"{where}.outcomes",
+        f"outcomes in which the policy plays the sides {', '.join(sides)} in this order",
+        "other sides",
+    )
 
 
 def require_same_runs(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:

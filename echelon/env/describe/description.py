@@ -180,13 +180,13 @@ def range_of(column: Column) -> str:
 
 PAGE = """# What a column means
 
-`python -m echelon describe --env {env} --markdown > docs/COLUMNS.md` generates this page; a test compares both.
-`env.describe()` returns the same as dataclasses, for any environment or view.
+`python -m echelon describe --env {env} --markdown > docs/COLUMNS.md` generates this page; a test checks that it is
+current. `env.describe()` returns its content as dataclasses, for any environment or view.
 
-- Shapes are those of the preset `{env}`. `hull.{{scout, light}}` means `hull.scout` and `hull.light`. A flag or one-hot
-  column is 0 or 1.
-- "needs" names fields of `FeaturesConfig`. If one is off, an observation or statistic is always 0, and an action has no
-  effect.
+- Shapes are those of the preset `{env}`. `hull.{{scout, light}}` means `hull.scout` and `hull.light`.
+  A flag or one-hot column is 0 or 1.
+- "needs" names fields of `FeaturesConfig`.
+  If one of these fields is off, an observation or statistic is always 0, and an action has no effect.
 - Empty rows of contacts and comrades are 0. Observations of a dead mech are 0 unless stated otherwise.
 - `python -m echelon describe` also prints the entries under `("next", ...)`. `memory` belongs to the policy.
 """

@@ -37,7 +37,7 @@ def stored_config(start: Checkpoint) -> TrainConfig:
         values = completed(TrainConfig, start.metadata["settings"])
         for name, value in values.items():
             is_known = name in hints and name not in ("env", "model")
-            require(is_known, f"settings.{name}", "absent: this version of Echelon has no such setting", value)
+            require(is_known, f"settings.{name}", "absent, because this version of Echelon has no such setting", value)
         settings = {name: typed(hints[name], value, f"settings.{name}", strict=True) for name, value in values.items()}
         return TrainConfig(env=start.env, model=start.model, **settings)
 

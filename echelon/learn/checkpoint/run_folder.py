@@ -92,7 +92,7 @@ def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
     """
     if not has_run(folder):
         return
-    require(start is not None, name, "a folder without a run (or pass `start` to resume it)", str(folder))
+    require(start is not None, name, "a folder without an earlier run (pass `start` to resume a run)", str(folder))
     if start is not None:
         last, done = open_checkpoint(newest_checkpoint(folder / "checkpoints")), start.counters.iterations
         is_end = last.counters.iterations < done or last.metadata["files"] == start.metadata["files"]

@@ -51,7 +51,7 @@ def test_invalid_positions_in_checkpoint_raise(tmp_path):
     for change, said in (
         ({"positions": [{}]}, r"env.positions\[0\] must be complete: this Position lacks units"),
         ({"positions": "x"}, r"env.positions must be a list"),
-        ({"blue": ["scout"]}, r"blue of EnvConfig.positions\[0\] must be the scout of the battle"),
+        ({"blue": ["scout"]}, r"blue of EnvConfig.positions\[0\] must be scout, the mechs of the battle"),
     ):
         metadata = {**found.metadata, "env": {**found.metadata["env"], **change}}
         with pytest.raises((FileError, ConfigError), match=said) as caught:

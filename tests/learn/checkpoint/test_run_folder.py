@@ -137,7 +137,7 @@ def test_other_folders_are_not_replaced(unlearnt, run, kept):
         shutil.rmtree(first)
         save_checkpoint(first, TINY.build(PolicySpecs(8)), ValueNorm(), tiny_run().env, Counters(), {})
     before = names_in(unlearnt)
-    with pytest.raises(ConfigError, match="folder must be a folder without a run"):
+    with pytest.raises(ConfigError, match="folder must be a folder without an earlier run"):
         Trainer(tiny_run(), unlearnt)
     with (
         pytest.raises(ConfigError, match="--run-dir must be a folder without a run"),
