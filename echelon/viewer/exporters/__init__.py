@@ -32,17 +32,16 @@ def export_replay(replay: Replay | Path | str, to: Format, out: Path | str, batt
     Args:
         replay: a replay, or the name of its file.
         to: the format. `mp4` and `rerun` need the extra `export`.
-        out: the file to write. It must not exist yet, and its name must end with the format's suffix.
+        out: the file to write, or to replace. Its name must end with the format's suffix.
         battle: number of the battle in the replay, from 1.
 
     Raises:
-        ConfigError: a value is out of its limits, `out` exists, or a package is missing.
+        ConfigError: a value is out of its limits, or a package is missing.
         FileError: the replay cannot be read, or the file cannot be written.
     """
     require(to in get_args(Format), "to", f"one of {', '.join(SUFFIXES)}", to)
     path = Path(out)
     require(path.suffix.lower() == SUFFIXES[to], "out", f"the name of a file that ends with {SUFFIXES[to]}", str(path))
-    require(not path.exists(), "out", "the name of a file that does not exist yet", str(path))
     try:
         writer = importlib.import_module(f"{__name__}.{MODULES[to]}")
     except ModuleNotFoundError as error:
