@@ -24,7 +24,7 @@ class ExportReplay(Settings):
     """csv: the events as a table. tacview: ACMI 2.2. gltf: terrain and moving mechs as GLB. mp4: a video from above.
     rerun: a recording of all of it."""
     out: Path | None = None
-    """Output file, which must not exist yet; by default FILE-N with the format's suffix next to the replay, or in the
+    """Output file; by default FILE-N with the format's suffix next to the replay, or in the
     current folder if that is read-only."""
     battle: int = 1
     """Number of the battle, from 1."""

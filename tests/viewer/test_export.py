@@ -79,13 +79,18 @@ def test_two_exports_have_the_same_bytes(tmp_path, to):
     assert one == two and len(one) > 1000
 
 
+def test_an_existing_file_is_replaced(tmp_path):
+    (tmp_path / "battle.csv").write_text("old")
+    export_replay(KEPT, "csv", tmp_path / "battle.csv")
+    assert len((tmp_path / "battle.csv").read_bytes()) > 1000
+
+
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
         ({"to": "avi"}, ConfigError, "to must be one of csv, tacview, gltf, mp4, rerun, got 'avi'"),
         ({"out": "battle.txt"}, ConfigError, "out must be the name of a file that ends with .csv, got "),
-        ({"out": "there.csv"}, ConfigError, "out must be the name of a file that does not exist yet, got "),
-        ({"out": "folder.csv"}, ConfigError, "out must be the name of a file that does not exist yet, got "),
+        ({"out": "folder.csv"}, FileError, "folder.csv: expected a file name, got a folder"),
         ({"out": "there.csv/battle.csv"}, FileError, "cannot be written: "),
         ({"battle": 0}, ConfigError, "battle must be 1..1, the battles of the replay, got 0"),
         ({"battle": 2}, ConfigError, "battle must be 1..1, the battles of the replay, got 2"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from echelon.learn.callbacks.threads import ThreadChoice
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import COLUMNS, CsvTable, for_loggers
 from echelon.runtime.errors import require
-from echelon.runtime.files import check_writable
+from echelon.runtime.files import check_writable, read_file, write_whole
 from echelon.runtime.profiling import profiled
 
 if TYPE_CHECKING:
@@ -121,7 +122,12 @@ def run_logger(trainer: TrainingRun) -> Logger:
 
     config, folder = trainer.config, trainer.folder
     if config.logger == "wandb":
+        id_file = folder / "wandb-id.txt"
+        if not id_file.exists():
+            write_whole(id_file, f"{uuid4().hex[:8]}\n".encode())
         of_run = {"project": config.wandb.project, "group": config.wandb.group or None, "tags": config.wandb.tags}
+        # TorchRL passes resume="allow": a resumed run of the same id continues its run at Weights & Biases.
+        of_run["id"] = read_file(id_file, 100).decode("ascii", "replace").strip()
         return get_logger("wandb", str(folder), config.wandb.name or folder.resolve().name, wandb_kwargs=of_run)
     logger = get_logger(config.logger, str(folder), config.logger)
     # With `purge_step`, TensorBoard hides the points that a killed process wrote after its last checkpoint. The step is

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from echelon.rules.catalog import Material
 from echelon.rules.position import Box
 from echelon.runtime.files import expect
-
-Rectangle = tuple[int, int, int, int]
-"""x0, y0, x1, y1: columns with x0 <= x < x1 and y0 <= y < y1."""
 
 
 def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
@@ -35,36 +30,33 @@ def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
             begins = starts & (dense[bottom] == material)
             tops = bottom + np.cumprod(dense[bottom:] == material, 0, dtype=np.uint8).sum(0)
             for top in np.unique(tops[begins]).tolist():
-                for x0, y0, x1, y1 in rectangles_of(begins & (tops >= top)):
-                    boxes.append(Box((x0, y0, bottom), (x1, y1, top), names[material]))
+                rectangles = rectangles_of(begins & (tops >= top))
                 expect(
-                    len(boxes) <= Box.most_entries,
+                    len(boxes) + len(rectangles) <= Box.most_entries,
                     f"{name}: boxes of the ground",
                     f"at most {Box.most_entries:,}: --scale, --crop or a smaller --height makes fewer",
                     "more",
                 )
+                for x0, y0, x1, y1 in rectangles.tolist():
+                    boxes.append(Box((x0, y0, bottom), (x1, y1, top), names[material]))
     return tuple(boxes)
 
 
-def rectangles_of(mask: np.ndarray) -> list[Rectangle]:
-    """Return rectangles that cover `mask [Y, X]` exactly, without overlap. They come from runs along x or along y,
-    whichever needs fewer rectangles."""
-    along_x = list(runs_of(mask))
-    along_y = [(x0, y0, x1, y1) for y0, x0, y1, x1 in runs_of(mask.T)]
-    return min(along_x, along_y, key=len)
+def rectangles_of(mask: np.ndarray) -> np.ndarray:
+    """Return rectangles `[K, 4]` x0, y0, x1, y1 (x0 <= x < x1, y0 <= y < y1) that cover `mask [Y, X]` exactly, without
+    overlap. They come from runs along x or along y, whichever needs fewer rectangles."""
+    return min(runs_of(mask), runs_of(mask.T)[:, [1, 0, 3, 2]], key=len)
 
 
-def runs_of(mask: np.ndarray) -> Iterator[Rectangle]:
-    """Yield the runs of each row. Equal runs of adjacent rows form one rectangle."""
+def runs_of(mask: np.ndarray) -> np.ndarray:
+    """Return the runs of each row of a mask that is not empty, as rectangles `[K, 4]`. Equal runs of adjacent rows form
+    one rectangle."""
     edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     rows, starts = np.nonzero(edges == 1)
-    begins, ends = starts.tolist(), np.nonzero(edges == -1)[1].tolist()
-    current: dict[tuple[int, int], int] = {}
-    first = np.searchsorted(rows, np.arange(len(mask) + 1)).tolist()
-    for row in range(len(mask)):
-        runs = set(zip(begins[first[row] : first[row + 1]], ends[first[row] : first[row + 1]], strict=True))
-        for run in [run for run in current if run not in runs]:
-            yield run[0], current.pop(run), run[1], row
-        for run in runs:
-            current.setdefault(run, row)
-    yield from ((x0, y, x1, len(mask)) for (x0, x1), y in current.items())
+    ends = np.nonzero(edges == -1)[1]
+    order = np.lexsort((rows, ends, starts))
+    rows, starts, ends = rows[order], starts[order], ends[order]
+    is_new = (np.diff(rows) != 1) | (np.diff(starts) != 0) | (np.diff(ends) != 0)
+    first, last = np.append(True, is_new), np.append(is_new, True)
+    found = np.stack((starts[first], rows[first], ends[first], rows[last] + 1), 1)
+    return found[np.lexsort((found[:, 0], found[:, 3]))]

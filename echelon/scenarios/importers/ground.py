@@ -320,7 +320,7 @@ def expect_columns(name: str, size: Sequence[int]) -> None:
 
 def factor_to(size: int, most: int) -> str:
     """The largest factor of three digits that brings `size` down to `most`."""
-    thousandths = most * 1000 // size
+    thousandths = most * 1000 // max(size, 1)
     return f"{max(thousandths, 1) / 1000:g}"
 
 

@@ -46,6 +46,8 @@ def read_png(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
     line = "grey without alpha: colours and alpha are read with 8 bits only"
     expect(bits <= 8 or colour == 0, f"{name}: picture of {bits} bits", line, f"colour type {colour}")
     try:
+        # `load` reads damaged bytes as other heights; `verify` compares the checksums of all chunks.
+        Image.open(io.BytesIO(data), formats=["PNG"]).verify()
         with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
             picture.load()
             if picture.mode in ("1", "L", "I", "I;16"):

@@ -135,18 +135,19 @@ def imported(path: Path, settings: ImportSettings) -> ImportResult:
     Raises:
         FileError, ConfigError: as `import_map`.
     """
-    ground = read_map(path, settings).unique()
+    ground = read_map(path, settings)
     name = path.name
-    expect(len(ground.places) > 0, f"{name}: ground", "of at least one voxel", "none")
     size = [max(side + 2 * settings.margin, int(SIDE.low)) for side in ground.size[:2]]
     low = (size[0] - ground.size[0]) // 2, (size[1] - ground.size[1]) // 2
     expect_columns(name, size)
-    top = int(ground.places[:, 2].max()) + 1
+    dense = dense_materials(ground, (*size, HIGHEST), low)
+    top = int(np.flatnonzero(dense.any((1, 2))).max(initial=-1)) + 1
+    expect(top > 0, f"{name}: ground", "of at least one voxel", "none")
     size_z = min(max(top + ROOM_ABOVE_VOX, LOWEST_MAP_VOX), HIGHEST)
     preset = ENV_PRESETS[settings.preset]()
     world = replace(preset.world, size_x=size[0], size_y=size[1], size_z=size_z)
     battle = replace(preset, world=world)
-    dense = dense_materials(ground, (*size, size_z), low)
+    dense = dense[:size_z]
     boxes = boxes_of(name, dense)
     units, zone = units_and_zone(ground.with_places(1.0, low), dense, battle)
     with as_file_error(name):

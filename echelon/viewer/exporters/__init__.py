@@ -32,17 +32,16 @@ def export_replay(replay: Replay | Path | str, to: Format, out: Path | str, batt
     Args:
         replay: a replay, or the path of its file.
         to: the format of the new file. The formats `mp4` and `rerun` need the extra `export`.
-        out: path of the new file. The path must not exist yet, and must end with the format's suffix.
+        out: path of the new file, which replaces an existing one. The path must end with the format's suffix.
         battle: number of the battle in the replay, from 1.
 
     Raises:
-        ConfigError: if an argument is out of range, `out` exists, or a package is missing.
+        ConfigError: if an argument is out of range, or a package is missing.
         FileError: if the replay cannot be read, or the file cannot be written.
     """
     require(to in get_args(Format), "to", f"one of {', '.join(SUFFIXES)}", to)
     path = Path(out)
     require(path.suffix.lower() == SUFFIXES[to], "out", f"the name of a file that ends with {SUFFIXES[to]}", str(path))
-    require(not path.exists(), "out", "the name of a file that does not exist yet", str(path))
     try:
         writer = importlib.import_module(f"{__name__}.{MODULES[to]}")
     except ModuleNotFoundError as error:

@@ -181,6 +181,14 @@ def test_wandb_run_has_the_name_of_the_run_folder_by_default(tmp_path, wandb):
     assert [settings[key] for key in ("project", "name", "group", "tags")] == ["echelon", "seed-1", None, ()]
 
 
+def test_resumed_run_continues_its_wandb_run(tmp_path, wandb):
+    first, again, other = (
+        run_logger(a_run(tmp_path / name, logger="wandb")).experiment.settings for name in ("a", "a", "b")
+    )
+    assert first["id"] == again["id"] != other["id"] and len(first["id"]) == 8
+    assert {each["resume"] for each in (first, again, other)} == {"allow"}
+
+
 def test_offline_wandb_stores_the_run(tmp_path, monkeypatch):
     """The package itself, where it is installed."""
     pytest.importorskip("wandb")

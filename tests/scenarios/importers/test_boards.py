@@ -108,7 +108,6 @@ def test_comments_and_other_lines_are_skipped(tmp_path):
         ('size 1 1\nhex 0101 NaN "" ""\n', r"line 2 must be 1 integers, got \['NaN'\]"),
         ('size 1 1\nhex 0101 9999 "" ""\nhex 0102 0 "" ""\n', r"line 3 must be at most 1 hexes, got 2"),
         ('size 1 2\nhex 0101 9999 "" ""\nhex 0102 0 "" ""\n', r"levels must be at most 1024, got 9999"),
-        ('size 1 1\nhex 0102 0 "" ""\n', r"line 2 must be hex 0101, row after row, got '0102'"),
         ('size 1 1\nhex 0101 0 "woods:many" ""\n', r"line 2 must be terrains with a level, got 'woods:many'"),
         ('hex 0101 0 "" ""\n', r"line 1 must be a size before the first hex"),
         ('size 1 1\nsize 1 1\n', r"line 2 must be the only size"),
@@ -122,6 +121,12 @@ def test_invalid_file_raises_one_line(tmp_path, text, said):
     with pytest.raises(FileError, match=said) as raised:
         dense(tmp_path, text)
     assert "\n" not in str(raised.value)
+
+
+def test_numbers_of_hexes_are_ignored_as_in_megamek(tmp_path):
+    """Of its 1,123 boards of 2019, 3 have numbers that differ from the order."""
+    text = board([[1, 2], [3, 4]])
+    assert np.array_equal(dense(tmp_path, text.replace("0201", "0101").replace("0102", "102")), dense(tmp_path, text))
 
 
 def test_hexes_of_100_rows_and_more_have_longer_numbers(tmp_path):

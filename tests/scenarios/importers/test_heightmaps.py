@@ -50,6 +50,15 @@ def test_row_0_of_the_file_is_the_north(tmp_path, name, data):
     assert read(tmp_path, name, data).values.tolist() == RAMP[::-1].tolist()
 
 
+def test_damaged_png_is_refused(tmp_path):
+    """Pillow 13.0 loads 23 of 218 files with a changed bit as other heights."""
+    data = png((np.arange(64 * 64).reshape(64, 64) % 251).astype(np.uint8))
+    first = data.index(b"IDAT") + 4
+    for at in range(first, first + int.from_bytes(data[first - 8 : first - 4], "big")):
+        with pytest.raises(FileError, match=r"^it.png: not a PNG that can be read: "):
+            read(tmp_path, "it.png", data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
+
+
 def test_16_bit_grey_is_exact(tmp_path):
     values = np.array([[0, 255, 256], [1000, 65534, 65535]], np.uint16)
     assert read(tmp_path, "it.png", png(values)).values[::-1].tolist() == values.tolist()

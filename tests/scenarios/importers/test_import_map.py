@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from echelon.rules.position import Box, Position, Unit
 from echelon.rules.scenario import read_scenario
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.scenarios.importers import boxes
 from echelon.scenarios.importers.boxes import boxes_of
 from echelon.scenarios.importers.ground import Crop, Ground, dense_materials
 from echelon.scenarios.importers.import_map import ImportSettings, imported, read_map
@@ -79,7 +81,8 @@ def test_hill_needs_one_box_per_contour():
     assert boxes_of("it", dense) == tuple(Box((4 + z, 4 + z, 0), (20 - z, 20 - z, z + 1), "solid") for z in range(3))
 
 
-def test_too_many_boxes_error_names_flags():
+def test_too_many_boxes_are_refused_before_boxes_are_made(monkeypatch):
+    monkeypatch.setattr(boxes, "Box", SimpleNamespace(most_entries=Box.most_entries))  # a call raises TypeError
     dense = (np.indices((20, 100, 100)).sum(0) % 2 * Material.SOLID).astype(np.uint8)
     said = (
         r"^it: boxes of the ground must be at most 4,000: --scale, --crop or a "
@@ -329,6 +332,7 @@ def test_bombs_are_refused_in_one_line_and_1_gb(tmp_path):
     program = """
 import resource
 from pathlib import Path
+from types import SimpleNamespace
 from echelon.scenarios.importers.import_map import ImportSettings, imported
 used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for path in sorted(Path.cwd().iterdir()):
