@@ -1,1 +1,1 @@
-"""Battles that start from a given position."""
+"""Battles that start from an authored position: scenarios, set pieces, and imports of map files."""

@@ -1,1 +1,1 @@
-"""Ground for scenarios from the map files of other programs, one module a format."""
+"""Importers of map files from other programs as the ground of scenarios, one module per format."""

@@ -1,8 +1,8 @@
-"""Boards of MegaMek (`.board`): hexes as squares of columns.
+"""Importer of MegaMek's boards (`.board`): each hex becomes a square of ground columns.
 
-A hex is a square of `HEX_VOX` columns, and every second column of hexes lies half a square lower, as in the game: each
-square touches the six squares that its hex touches. The hexes of a file are in row order: MegaMek ignores their
-numbers, which differ from the order in 3 of 1,123 boards.
+A hex becomes a square with a side of `HEX_VOX` columns. Every second column of hexes lies half a square lower, as in
+the game, so each square touches the six squares that its hex touches. The importer reads hexes in the order of the file.
+MegaMek does the same and ignores the numbers of hexes, which differ from the order in 3 of 1,123 boards.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Hex(NamedTuple):
 
 
 def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
-    """Return the ground of a board. A level is a voxel, and the lowest ground has height 0.
+    """Return the ground of a MegaMek board. One level of the board is one voxel, and the lowest ground has height 0.
 
     Raises:
-        FileError: the file is not a board, has another number of hexes than its size, or is too large.
-        ConfigError: the board has no terrain of a name in `--material`.
+        FileError: if the file is not a board, its number of hexes does not match its size, or it is too large.
+        ConfigError: if `--material` names a terrain that the board does not have.
     """
     name = path.name
     width, depth, hexes = parse(name, data, options)
@@ -90,14 +90,14 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
 
 
 def columns_of(width: int, depth: int) -> tuple[int, int]:
-    """Return the columns along x and y of a board of `width` x `depth` hexes."""
+    """Return the number of ground columns along x and y for a board of `width` x `depth` hexes."""
     return width * HEX_VOX, depth * HEX_VOX + (HEX_VOX // 2 if width > 1 else 0)
 
 
 def parse(name: str, data: bytes, options: ReadOptions) -> tuple[int, int, list[Hex]]:
-    """Return the width, the depth and the hexes of a board, row by row from the top, in the order of the file.
+    """Return the width, the depth and the hexes of a board; hexes are row by row from the top, as in the file.
 
-    The numbers of hexes (0102 is column 1, row 2) are ignored, as in MegaMek.
+    The importer ignores the numbers of hexes (0102 is column 1, row 2), as MegaMek does.
     """
     expect(len(data) <= MOST_BYTES, f"{name}: bytes", f"at most {MOST_BYTES:,}", len(data))
     text = data.decode("utf-8", "replace")
@@ -129,14 +129,14 @@ def parse(name: str, data: bytes, options: ReadOptions) -> tuple[int, int, list[
 
 
 def integers(where: str, words: list[str], count: int) -> tuple[int, ...]:
-    """Return `count` words as integers."""
+    """Check that there are `count` words and return them as integers."""
     is_valid = len(words) == count and all(re.fullmatch(r"-?\d{1,6}", word, re.ASCII) for word in words)
     expect(is_valid, where, f"{count} integers", words)
     return tuple(map(int, words))
 
 
 def hex_of(where: str, words: list[str], index: int, size: tuple[int, int]) -> Hex:
-    """Return the hex of a line `hex CCRR LEVEL "TERRAIN:LEVEL;..." "THEME"`."""
+    """Parse a line `hex CCRR LEVEL "TERRAIN:LEVEL;..." "THEME"` into a hex."""
     expect(len(words) >= 3, where, 'hex CCRR LEVEL "TERRAINS"', " ".join(words))
     expect(index < size[0] * size[1], where, f"at most {size[0] * size[1]} hexes", index + 1)
     (level,) = integers(where, words[2:3], 1)
@@ -153,21 +153,21 @@ def hex_of(where: str, words: list[str], index: int, size: tuple[int, int]) -> H
 
 
 def ground_of(each: Hex) -> int:
-    """Return the level of the ground of a hex, which is below its water."""
+    """Return the level of a hex's ground, which is below its water."""
     return each.level - max(each.terrains.get("water", 0), 0)
 
 
 def place_of(index: int, width: int, size_y: int) -> tuple[int, int]:
-    """Return column x, y of the lower left corner of a hex's square.
+    """Return column x, y of the lower left corner of the square of a hex.
 
-    Row 0 is at the top. The second, fourth, ... column of hexes lies half a square lower.
+    Row 0 is at the top. Every second column of hexes lies half a square lower.
     """
     column, row = index % width, index // width
     return column * HEX_VOX, size_y - (row + 1) * HEX_VOX - (HEX_VOX // 2 if column % 2 else 0)
 
 
 def spans_of(each: Hex, base: int, options: ReadOptions) -> Iterator[ColumnSpan]:
-    """Yield the columns of a hex, with heights above the lowest ground of the board."""
+    """Yield the voxel columns of a hex, with heights above the lowest ground of the board."""
     ground, surface = ground_of(each) - base, each.level - base
     yield ColumnSpan(0, ground, MATERIALS[options.material])
     if "water" in each.terrains:
@@ -190,6 +190,9 @@ def spans_of(each: Hex, base: int, options: ReadOptions) -> Iterator[ColumnSpan]
 
 
 def material_of(terrain: str, options: ReadOptions) -> tuple[int, int]:
-    """Return the material and the height of a terrain. Height 0: as in the file. Air: the ground does not change."""
+    """Return the material and the height of a terrain.
+
+    Height 0 means the height in the file. Material air means that the terrain does not change the ground.
+    """
     name, height = options.materials.get(terrain, (STANDS_FOR.get(terrain, "air"), 0))
     return MATERIALS[name], height

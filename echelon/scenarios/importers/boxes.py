@@ -1,4 +1,4 @@
-"""Conversion of voxels to the boxes of a scenario."""
+"""Converts voxels to the boxes of which a scenario's ground consists."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from echelon.runtime.files import expect
 
 
 def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
-    """Return boxes that make exactly the given voxels on open ground.
+    """Return boxes that produce exactly the given voxels on open ground.
 
-    A run is a vertical stack of voxels of one material. Runs are grouped by material and lowest voxel. Within a group,
-    the boxes up to a height cover all runs that reach this height. A hill then needs one box per contour.
+    A run is a vertical stack of voxels of a single material. Runs are grouped by their material and their lowest voxel.
+    Within a group, the boxes up to a given height cover all runs that reach this height. A hill therefore needs only
+    one box per contour line.
 
     Args:
-        name: the file, for errors.
-        dense: `[Z, Y, X]` uint8 numbers of `Material`.
+        name: name of the file, for error messages.
+        dense: material numbers `[Z, Y, X]` uint8, values of `Material`.
 
     Raises:
-        FileError: more boxes are needed than a scenario may have.
+        FileError: if more boxes are needed than a scenario may have.
     """
     names = [material.name.lower() for material in Material]
     boxes: list[Box] = []
@@ -43,14 +44,19 @@ def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
 
 
 def rectangles_of(mask: np.ndarray) -> np.ndarray:
-    """Return rectangles `[K, 4]` x0, y0, x1, y1 (x0 <= x < x1, y0 <= y < y1) that cover `mask [Y, X]` exactly, without
-    overlap. They come from runs along x or along y, whichever needs fewer rectangles."""
+    """Return rectangles `[K, 4]` that cover the True cells of `mask [Y, X]` exactly, without overlap.
+
+    Each row of the result is x0, y0, x1, y1 with x0 <= x < x1 and y0 <= y < y1. The rectangles are built from runs along
+    x or from runs along y, whichever gives fewer rectangles.
+    """
     return min(runs_of(mask), runs_of(mask.T)[:, [1, 0, 3, 2]], key=len)
 
 
 def runs_of(mask: np.ndarray) -> np.ndarray:
-    """Return the runs of each row of a mask that is not empty, as rectangles `[K, 4]`. Equal runs of adjacent rows form
-    one rectangle."""
+    """Return rectangles `[K, 4]` that cover the runs of True cells in each row of a non-empty mask.
+
+    Equal runs of adjacent rows are joined to one rectangle.
+    """
     edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     rows, starts = np.nonzero(edges == 1)
     ends = np.nonzero(edges == -1)[1]

@@ -1,6 +1,6 @@
-"""Heightmaps in GeoTIFF, by the package tifffile (the extra `maps`). LZW and some predictors need imagecodecs.
+"""Importer of heightmaps in GeoTIFF, with the package tifffile (the extra `maps`).
 
-Nodata may be a rounded text such as `-3.4e38`.
+LZW and some predictors also need the package imagecodecs. The nodata value in a file may be rounded, such as `-3.4e38`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ PIECE_BYTES = 1 << 20
 def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
     """Return the only band of a GeoTIFF: row 0 is the south, and samples without data are NaN.
 
-    tifffile returns raw numbers. This function applies the direction of rows, the nodata value and the sign of the
+    tifffile returns raw numbers. This function applies the row direction, the nodata value and the sign of the height
     scale.
 
     Raises:
-        FileError: the package is missing, or the file is truncated, too large, rotated, or of several bands.
+        FileError: if the package is missing, or the file is truncated, too large, rotated, or has several bands.
     """
     name = path.name
     try:
@@ -69,7 +69,10 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
 
 
 def raw_samples(name: str, page: Any, data: bytes, options: ReadOptions) -> np.ndarray:
-    """Return the samples `[Y, X]` of a page. All sizes are checked before tifffile decodes the page."""
+    """Return the samples `[Y, X]` of a page of the TIFF file.
+
+    All sizes are checked before tifffile decodes the page.
+    """
     bands, count = int(page.samplesperpixel), math.prod(page.shape)
     rows, columns = int(page.imagelength), int(page.imagewidth)
     expect(bands == 1, f"{name}: bands", "one, of heights", bands)
@@ -94,7 +97,7 @@ def raw_samples(name: str, page: Any, data: bytes, options: ReadOptions) -> np.n
 
 
 def check_deflate(name: str, data: bytes, most: int) -> None:
-    """Refuse a block that expands to more than `most` bytes: without imagecodecs, tifffile expands it whole."""
+    """Reject a block that expands to more than `most` bytes, because without imagecodecs tifffile expands it whole."""
     expander, total = zlib.decompressobj(), 0
     while data and not expander.eof:
         total += len(expander.decompress(data, PIECE_BYTES))
@@ -103,7 +106,7 @@ def check_deflate(name: str, data: bytes, most: int) -> None:
 
 
 def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
-    """Return whether row 0 is the south and whether column 0 is the east."""
+    """Return whether row 0 of the file is the south, and whether column 0 is the east."""
     if TRANSFORM in tags:
         matrix = np.array(tags[TRANSFORM], np.float64).reshape(-1)
         expect(
@@ -122,7 +125,7 @@ def directions(name: str, tags: dict[int, Any]) -> tuple[bool, bool]:
 
 
 def is_nodata(name: str, values: np.ndarray, text: Any) -> np.ndarray:
-    """Return a mask `[Y, X]` of the samples that equal the nodata value of the file."""
+    """Return a mask `[Y, X]` of the samples that have the file's nodata value."""
     if text is None:
         return np.zeros(values.shape, bool)
     try:
@@ -138,7 +141,10 @@ def is_nodata(name: str, values: np.ndarray, text: Any) -> np.ndarray:
 
 
 def scale_of(metadata: Any) -> float:
-    """The scale of the heights in GDAL's metadata, 1 if there is none. Only its sign matters: heights are stretched."""
+    """Return the scale of heights in GDAL's metadata; 1 if there is none.
+
+    Only the sign of the scale matters, because heights are stretched later.
+    """
     text = str(metadata or "")
     _, found, rest = text.partition('role="scale">')
     try:

@@ -1,4 +1,4 @@
-"""Ground as importers read it: voxels in a list, or heights of columns, with crop and scale."""
+"""Ground as importers read it (a list of voxels, or heights of columns), with cropping and scaling."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class ReadOptions:
     """Columns of ground for each column of the file."""
 
     def expect_fits(self, name: str, size: Sequence[int], has_columns: bool = True) -> None:
-        """Refuse a file whose ground, cropped and scaled, is larger than a map.
+        """Reject a file whose ground, after cropping and scaling, is larger than a map may be.
 
-        Readers call this as soon as they know the size, before they expand voxels, tiles or samples.
+        Importers call this as soon as they know the size, before they expand voxels, tiles or samples.
 
         Args:
-            name: the file, for errors.
-            size: columns of the file along x and y; optionally its voxels along z.
-            has_columns: the file has heights of columns, which `scale` does not change.
+            name: name of the file, for error messages.
+            size: columns of the file along x and y, and optionally its voxels along z.
+            has_columns: whether the file has heights of columns, which `scale` does not change.
         """
         sides = (self.crop.width, self.crop.depth) if self.crop else size[:2]
         if self.crop:
@@ -65,7 +65,7 @@ class ReadOptions:
 
 
 class ColumnSpan(NamedTuple):
-    """Voxels of one material above each other: bottom <= z < top."""
+    """A vertical stack of voxels with one material: bottom <= z < top."""
 
     bottom: int
     top: int
@@ -74,7 +74,7 @@ class ColumnSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Crop:
-    """A rectangle of columns of the file: those with low <= (x, y) < high, counted from the lower left corner."""
+    """A rectangle of the file's columns: low <= (x, y) < high, counted from the lower left corner."""
 
     x: int
     y: int
@@ -82,13 +82,13 @@ class Crop:
     depth: int
 
     def check(self, name: str, size: tuple[int, int]) -> None:
-        """Refuse a rectangle that is not within ground of so many columns."""
+        """Reject a crop rectangle that is not inside ground of `size` columns."""
         inside = self.x + self.width <= size[0] and self.y + self.depth <= size[1]
         require(inside, "--crop", f"within the {size[0]} x {size[1]} columns of {name}", self.words)
 
     @property
     def slices(self) -> tuple[slice, slice]:
-        """The rectangle in an array `[Y, X]`."""
+        """Return the slices of the rectangle in an array `[Y, X]`."""
         return slice(self.y, self.y + self.depth), slice(self.x, self.x + self.width)
 
     @property
@@ -98,9 +98,9 @@ class Crop:
 
 @dataclass(frozen=True)
 class Ground:
-    """Voxels of a map in the order of the file. A later voxel replaces an earlier one in the same place.
+    """Voxels of a map, in the order of the file. If several voxels are at the same position, the last one counts.
 
-    Materials are numbers of `Material`. `Material.AIR` removes the voxel.
+    Materials are values of `Material`. The material `Material.AIR` removes an earlier voxel.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Ground:
     """The file has heights of columns, not voxels: a factor does not scale the heights."""
 
     def cropped(self, crop: Crop) -> Ground:
-        """The columns of a rectangle, and the mechs in it."""
+        """Return the columns inside a rectangle, with the mechs that are inside."""
         crop.check(self.name, self.size[:2])
         low, high = np.array([crop.x, crop.y]), np.array([crop.x + crop.width, crop.y + crop.depth])
         inside = ((self.places[:, :2] >= low) & (self.places[:, :2] < high)).all(1)
@@ -131,14 +131,15 @@ class Ground:
         return moved.with_places(1.0, (-crop.x, -crop.y))
 
     def scaled(self, factor: float, height: int = 0) -> Ground:
-        """The ground with every side `factor` times as long.
+        """Return the ground with every side `factor` times as long.
 
-        Reduced, a new voxel is filled if at least half of the old ones in it are, by their most frequent material; an
-        old voxel belongs to the new one in which its centre lies. Enlarged, a new voxel is as the old one at its
-        centre.
+        If the ground shrinks, a new voxel is filled if at least half of the old voxels in it are filled, with their
+        most frequent material; an old voxel belongs to the new voxel in which its centre lies. If the ground grows, a
+        new voxel is a copy of the old voxel at its centre.
 
         Args:
-            height: voxels along z in place of the factor's; 0: those of the factor, of a map of columns the old ones.
+            height: number of voxels along z; 0 means the old number times `factor`, or the old number for a file with
+                heights of columns.
         """
         flat = 1.0 if self.has_columns else factor
         sides = (self.size[0] * factor, self.size[1] * factor, height or self.size[2] * flat)
@@ -173,7 +174,7 @@ class Ground:
         return replace(self, size=size, places=places, materials=counts.argmax(0).astype(np.uint8)[is_filled])
 
     def unique(self) -> Ground:
-        """The ground with one voxel in each place, and none of air."""
+        """Return the ground with one voxel per position, and without air."""
         if math.prod(self.size) <= MOST_DENSE:
             places, materials = listed(dense_materials(self, self.size))
             return replace(self, places=places, materials=materials)
@@ -185,7 +186,10 @@ class Ground:
         return replace(self, places=self.places[index], materials=self.materials[index])
 
     def with_places(self, factor: float, shift: Sequence[float]) -> Ground:
-        """The ground with mechs and zone moved by `shift` columns, then scaled; those beyond the map are left out."""
+        """Return the ground with mechs and zone moved by `shift` columns, then scaled.
+
+        Mechs and a zone outside of the map are left out.
+        """
         units = tuple(moved for unit in self.units if (moved := moved_unit(unit, factor, shift, self.size)))
         zone = self.zone
         if zone:
@@ -197,7 +201,7 @@ class Ground:
 
 
 def moved_unit(unit: Unit, factor: float, shift: Sequence[float], size: Sequence[int]) -> Unit | None:
-    """A mech on ground that was moved and scaled, None beyond its `size`."""
+    """Return a mech's data for ground that was moved and scaled; None if the mech is outside of `size`."""
 
     def moved(values: Sequence[float]) -> list[float]:
         return [(value + shift[i % 2]) * factor for i, value in enumerate(values)]
@@ -212,7 +216,7 @@ def moved_unit(unit: Unit, factor: float, shift: Sequence[float], size: Sequence
 
 @dataclass(frozen=True)
 class Heights:
-    """A heightmap: row 0 is the south, column 0 the west. Samples without a height are NaN."""
+    """A heightmap: row 0 is the south, column 0 is the west. Samples without a height are NaN."""
 
     name: str
     values: np.ndarray
@@ -226,13 +230,16 @@ class Heights:
         return self.values.shape[1], self.values.shape[0]
 
     def cropped(self, crop: Crop) -> Heights:
-        """The samples of a rectangle."""
+        """Return the samples inside a rectangle."""
         crop.check(self.name, self.size)
         return replace(self, values=self.values[crop.slices])
 
     def scaled(self, factor: float, height: int = 0) -> Heights:
-        """The heightmap with `factor` times as many columns: the mean of the samples in each, without voids; enlarged,
-        the nearest sample. Heights are stretched by `ground`."""
+        """Return the heightmap with `factor` times as many columns.
+
+        A smaller heightmap has the mean of the samples with a height in each column, a larger one the nearest sample.
+        The heights themselves are scaled later, by `ground`.
+        """
         if factor == 1.0:
             return self
         rows, columns = self.values.shape
@@ -246,8 +253,10 @@ class Heights:
         return replace(self, values=means.astype(np.float32))
 
     def ground(self) -> Ground:
-        """Columns from 0 voxels at the lowest sample to `options.height` at the highest one; voids are as their nearest
-        sample."""
+        """Return ground whose columns have 0 voxels (lowest sample) to `options.height` voxels (highest sample).
+
+        A sample without a height gets the height of the nearest sample.
+        """
         expect_columns(self.name, self.size)
         values, notes = self.filled()
         low, high = float(values.min()), float(values.max())
@@ -257,7 +266,7 @@ class Heights:
         return columns_ground(self.name, columns, MATERIALS[self.options.material], (*self.notes, *notes))
 
     def filled(self) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Return the samples as float64 with voids filled, and notes about the voids."""
+        """Return the samples as float64 with missing heights filled in, and notes about them."""
         is_void = ~np.isfinite(self.values)
         count = int(is_void.sum())
         if count == 0:
@@ -271,17 +280,20 @@ class Heights:
 
 
 def new_index(old: int, new: int) -> np.ndarray:
-    """`[old]` of fewer new cells the one in which the centre of each old cell lies."""
+    """For each of `old` cells, return the index of the one of `new` (fewer) cells in which its centre lies, `[old]`."""
     return np.minimum(((np.arange(old) + 0.5) * new / old).astype(np.int64), new - 1)
 
 
 def old_index(new: int, old: int) -> np.ndarray:
-    """`[new]` the old cells at the centres of as many new ones."""
+    """For each of `new` cells, return the index of the one of `old` cells that contains its centre, `[new]`."""
     return np.minimum(((np.arange(new) + 0.5) * old / new).astype(np.int64), old - 1)
 
 
 def block_sums(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """`size` float64: sums of the cells whose centre lies in each new one."""
+    """Return the sums of values per new cell, `size` float64.
+
+    A value belongs to the new cell that contains the centre of its old cell.
+    """
     for axis, new in enumerate(size):
         old = values.shape[axis]
         first = np.searchsorted(new_index(old, new), np.arange(new))
@@ -290,17 +302,18 @@ def block_sums(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def columns_ground(name: str, columns: np.ndarray, material: int, notes: tuple[str, ...] = ()) -> Ground:
-    """Ground of one material whose column y, x is `columns[y, x]` voxels high."""
+    """Return ground of one material whose column at y, x is `columns[y, x]` voxels high."""
     places, _ = column_voxels(columns)
     size = (columns.shape[1], columns.shape[0], int(columns.max(initial=0)))
     return Ground(name, size, places, np.full(len(places), material, np.uint8), notes=notes, has_columns=True)
 
 
 def column_voxels(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the voxels of columns that are `columns[y, x]` voxels high.
+    """Return the voxels of columns; the column at y, x is `columns[y, x]` voxels high.
 
     Returns:
-        `[K, 3]` int32 x, y, z of each voxel, and `[K]` int64 the index of its column in the flattened array.
+        The position x, y, z of each voxel, `[K, 3]` int32, and the index of its column in the flattened array, `[K]`
+        int64.
     """
     flat = columns.reshape(-1)
     filled = np.flatnonzero(flat)
@@ -312,20 +325,23 @@ def column_voxels(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expect_columns(name: str, size: Sequence[int]) -> None:
-    """Refuse ground that is too wide, with the flags that make it smaller."""
+    """Reject ground that is too wide; the error names flags that make it smaller."""
     most = int(SIDE.high)
     hint = f"at most {most} x {most} columns: --scale {factor_to(max(size), most)} or --crop makes it smaller"
     expect(max(size[:2]) <= most, f"{name}: ground", hint, f"{size[0]} x {size[1]}")
 
 
 def factor_to(size: int, most: int) -> str:
-    """The largest factor of three digits that brings `size` down to `most`."""
+    """Return the largest factor with three decimals that reduces `size` to at most `most`."""
     thousandths = most * 1000 // max(size, 1)
     return f"{max(thousandths, 1) / 1000:g}"
 
 
 def dense_materials(ground: Ground, size: Sequence[int], shift: Sequence[int] = (0, 0)) -> np.ndarray:
-    """`[Z, Y, X]` uint8: the materials of ground in a box of `size`, moved by `shift` columns; air elsewhere."""
+    """Return the materials of ground as an array `[Z, Y, X]` uint8 of `size`, moved by `shift` columns.
+
+    Cells without a voxel are air.
+    """
     dense = np.zeros((size[2], size[1], size[0]), np.uint8)
     x, y, z = ground.places.T
     # NumPy writes in order: of two voxels in one place the later one stays.
@@ -334,6 +350,6 @@ def dense_materials(ground: Ground, size: Sequence[int], shift: Sequence[int] = 
 
 
 def listed(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`[K, 3]` places and `[K]` materials of what is not air in `[Z, Y, X]`."""
+    """Return the positions `[K, 3]` and the materials `[K]` of all cells of `[Z, Y, X]` that are not air."""
     z, y, x = np.nonzero(dense)
     return np.stack((x, y, z), 1).astype(np.int32), dense[z, y, x]

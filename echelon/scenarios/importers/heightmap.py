@@ -1,4 +1,4 @@
-"""Heightmaps: grey PNG of 1 to 16 bits, NumPy's `.npy`, and SRTM tiles (`.hgt`)."""
+"""Importers of heightmaps: grey PNG of 1 to 16 bits, NumPy's `.npy`, and SRTM tiles (`.hgt`)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ VOID = -32768
 
 
 def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
-    """Read a heightmap. In all three formats the first row is the north.
+    """Read a heightmap. In all three formats, the first row of the file is the north.
 
     Raises:
-        FileError: the file is truncated, too large, or holds something other than heights.
+        FileError: if the file is truncated, too large, or contains something else than heights.
     """
     readers = {".png": read_png, ".npy": read_npy, ".hgt": read_hgt}
     values = readers[path.suffix.lower()](path.name, data, options)
@@ -28,15 +28,18 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Heights:
 
 
 def expect_cells(name: str, rows: int, columns: int, options: ReadOptions) -> None:
-    """Refuse a heightmap without samples, with more than `MOST_CELLS`, or wider than a map."""
+    """Reject a heightmap that has no samples, more than `MOST_CELLS`, or more columns than a map may have."""
     limit = f"1..{MOST_CELLS:,}: make it smaller in the program that wrote it"
     expect(1 <= rows * columns <= MOST_CELLS, f"{name}: samples", limit, f"{columns} x {rows}")
     options.expect_fits(name, (columns, rows))
 
 
 def read_png(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
-    """`[Y, X]`: the grey values of a PNG. Pillow cuts colours and grey with alpha of 16 bits to 8, so these are
-    refused; colours of 8 bits are read if red, green and blue are equal, and their alpha is not read."""
+    """Return the grey values `[Y, X]` of a PNG.
+
+    Pillow reduces 16-bit colours, and 16-bit grey with alpha, to 8 bits, so such files are rejected; 8-bit colours are
+    accepted if red, green and blue are equal, and their alpha is ignored.
+    """
     from PIL import Image
 
     expect(data[:8] == PNG and data[12:16] == b"IHDR" and len(data) >= 29, name, "a PNG file", data[:8])
@@ -61,8 +64,10 @@ def read_png(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
 
 
 def read_npy(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
-    """`[Y, X]`: an array of two dimensions of real, finite numbers. Only its header and its numbers are read: arrays of
-    Python objects are refused."""
+    """Return a two-dimensional array `[Y, X]` of real, finite numbers.
+
+    Only the header and the numbers are read, and arrays of Python objects are rejected, so no code can run.
+    """
     file = io.BytesIO(data)
     try:
         major, _ = np.lib.format.read_magic(file)
@@ -83,7 +88,7 @@ def read_npy(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
 
 
 def expect_finite(name: str, values: np.ndarray) -> None:
-    """Refuse NaN, infinity, and numbers beyond float32."""
+    """Reject NaN, infinity, and numbers beyond the range of float32."""
     is_bad = ~(np.abs(values.astype(np.float64)) < 1e38)
     if is_bad.any():
         row, column = np.argwhere(is_bad)[0].tolist()
@@ -91,7 +96,10 @@ def expect_finite(name: str, values: np.ndarray) -> None:
 
 
 def read_hgt(name: str, data: bytes, options: ReadOptions) -> np.ndarray:
-    """`[Y, X]` float32 metres of an SRTM tile, NaN where it has a void: int16, big-endian, without a header."""
+    """Return the heights of an SRTM tile in metres, `[Y, X]` float32; NaN where a height is missing.
+
+    The format is int16, big-endian, without a header.
+    """
     side = math.isqrt(len(data) // 2)
     limit = "those of a square of samples of 2 bytes, such as 1201 x 1201 or 3601 x 3601"
     expect(side > 1 and 2 * side * side == len(data), f"{name}: bytes", limit, len(data))

@@ -1,4 +1,4 @@
-"""Scenarios with the ground of another program's map file."""
+"""Makes scenarios whose ground comes from another program's map file."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LOWEST_MAP_VOX = 16
 
 @dataclass(frozen=True)
 class ImportSettings(Settings):
-    """How a map file becomes ground."""
+    """Settings of the conversion of a map file to ground."""
 
     scale: Annotated[float, Limits(0.001, 64)] = 1.0
     """Columns of ground for each column, sample or tile of the file; voxels are scaled along z too."""
@@ -80,10 +80,10 @@ class ImportSettings(Settings):
 
     @property
     def options(self) -> ReadOptions:
-        """Return the options of the readers.
+        """Return the options for the importers of all formats.
 
         Raises:
-            ConfigError: a material is unknown, or the default is given twice.
+            ConfigError: if a material is unknown, or the default material is given twice.
         """
         named, default = {}, []
         for word in self.material:
@@ -110,11 +110,11 @@ class ImportResult:
 
 
 def read_map(path: Path, settings: ImportSettings) -> Ground:
-    """The ground of a map file, cropped and scaled.
+    """Return the ground of a map file after cropping and scaling.
 
     Raises:
-        FileError: the file is not what its name says, or too large.
-        ConfigError: a flag does not fit the file.
+        FileError: if the file's content does not match its suffix, or the file is too large.
+        ConfigError: if a flag does not fit the file.
     """
     suffix, options = path.suffix.lower(), settings.options
     expected = f"one whose name ends in {', '.join(READERS)}"
@@ -130,10 +130,10 @@ def read_map(path: Path, settings: ImportSettings) -> Ground:
 
 
 def imported(path: Path, settings: ImportSettings) -> ImportResult:
-    """The scenario of a map file, and notes.
+    """Return the scenario made from a map file, and notes about the conversion.
 
     Raises:
-        FileError, ConfigError: as `import_map`.
+        FileError, ConfigError: as in `import_map`.
     """
     ground = read_map(path, settings)
     name = path.name
@@ -157,7 +157,7 @@ def imported(path: Path, settings: ImportSettings) -> ImportResult:
 
 
 def units_and_zone(ground: Ground, dense: np.ndarray, battle: EnvConfig) -> tuple[tuple[Unit, ...], tuple[float, ...]]:
-    """The mechs and the zone of a file, or those that `place_teams` chooses if the file has none."""
+    """Return the mechs and the zone of a file; if the file has no mechs, those that `place_teams` chooses."""
     if not ground.units:
         units, zone = place_teams(ground.name, dense, (battle.blue, battle.red), battle.catalog)
         return units, ground.zone or zone
@@ -181,31 +181,31 @@ def import_map(
     margin: int = 0,
     preset: str = "small",
 ) -> Scenario:
-    """A scenario with the ground of another program's map file (`docs/MAPS.md`).
+    """Return a scenario with the ground of another program's map file (see `docs/MAPS.md`).
 
-    Formats by the end of the name: MagicaVoxel `.vox`; heightmaps `.png`, `.npy`, `.tif`, `.tiff` (the extra `maps`)
-    and SRTM `.hgt`; Tiled `.tmx` and `.tmj`; MegaMek `.board`. If the file names no mechs, the teams of the preset
-    stand at the two ends of the largest connected part of the ground, with the zone between them.
+    The file's suffix selects the format. The formats are MagicaVoxel `.vox`; heightmaps `.png`, `.npy`, `.tif`, `.tiff`
+    (the extra `maps`) and SRTM `.hgt`; Tiled `.tmx` and `.tmj`; and MegaMek `.board`. If the file names no mechs, the
+    preset's teams are placed at the two ends of the largest connected part of the ground, with the zone between them.
 
     Args:
-        file: the map file.
+        file: path of the map file.
         scale: columns of ground for each column, sample or tile of the file; voxels are scaled along z too.
-        crop: x, y, width, depth of the part that is imported, in columns of the file, counted from its lower left
-            corner (south-west), before it is scaled.
-        material: `NAME` for what has no other material; `KEY=NAME` or `KEY=NAME:HEIGHT` for a colour, layer, tile class
-            or terrain.
-        height: of the highest place of the ground, vox, to which all heights are stretched; 0: 8 of a heightmap, as in
-            the file otherwise.
+        crop: x, y, width and depth of the imported part, in columns of the file, counted from its lower left corner
+            (south-west) before scaling.
+        material: default material `NAME`, or `KEY=NAME` or `KEY=NAME:HEIGHT` for a colour, layer, tile class or
+            terrain.
+        height: height of the highest place of the ground, vox, to which all heights are stretched; 0 means 8 for a
+            heightmap, and the file's own height otherwise.
         margin: open ground added on every side, vox.
-        preset: `small`, `standard` or `large`: whose rules and teams the scenario has.
+        preset: one of `small`, `standard` and `large`, which defines the scenario's rules and teams.
 
     Returns:
-        The scenario. `scenario.save(path)` writes it.
+        The scenario, which `scenario.save(path)` writes to a file.
 
     Raises:
-        FileError: the file cannot be read, is not of its format, is too large for the flags given, or its ground has no
-            room for both teams.
-        ConfigError: an argument is outside its limits or does not fit the file.
+        FileError: if the file cannot be read, does not have its suffix's format, is too large for the given flags, or
+            its ground has no room for both teams.
+        ConfigError: if an argument is out of range or does not fit the file.
     """
     words = (material,) if isinstance(material, str) else tuple(material)
     is_path = isinstance(file, str | os.PathLike)

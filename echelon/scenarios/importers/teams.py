@@ -1,4 +1,4 @@
-"""Where both teams and the zone stand on imported ground."""
+"""Chooses positions for both teams and the zone on imported ground."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOM = "--crop chooses another part, --margin adds open ground"
 
 
 class Walk(NamedTuple):
-    """Where a hull of some reach walks, all `[Y, X]`."""
+    """Where a hull of a given width can walk; all arrays are `[Y, X]`."""
 
     level: np.ndarray
     """Height on which it stands, vox."""
@@ -37,7 +37,10 @@ class Walk(NamedTuple):
 
 
 def walk_on(dense: np.ndarray, reach: int, catalog: Catalog) -> Walk:
-    """Where a hull that spreads `reach` columns walks on `dense [Z, Y, X]`: steps of at most one voxel, both ways."""
+    """Return where a hull that extends `reach` columns around its centre can walk on `dense [Z, Y, X]`.
+
+    Each step is at most one voxel up or down, and possible in both directions.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -68,15 +71,15 @@ def walk_on(dense: np.ndarray, reach: int, catalog: Catalog) -> Walk:
 def place_teams(
     name: str, dense: np.ndarray, hulls: Sequence[Sequence[str]], catalog: Catalog
 ) -> tuple[tuple[Unit, ...], tuple[float, ...]]:
-    """Mechs of both teams at the two ends of the largest connected part of the ground, and a zone between them.
+    """Return mechs of both teams at the two ends of the largest connected part of the ground, and a zone between them.
 
     Args:
-        name: the file, for errors.
-        dense: `[Z, Y, X]` uint8, the ground.
-        hulls: of blue and of red.
+        name: name of the file, for error messages.
+        dense: the ground as materials `[Z, Y, X]` uint8.
+        hulls: hull names of blue's and of red's mechs.
 
     Raises:
-        FileError: there is no room for a team, or for the zone; it names the place.
+        FileError: if there is no room for a team or for the zone; the message names the place.
     """
     walk = walk_on(dense, WIDEST_REACH, catalog)
     counts = np.bincount(walk.part[walk.part >= 0], minlength=1)
@@ -107,13 +110,13 @@ def place_teams(
 
 
 def place_of(mask: np.ndarray) -> str:
-    """The rectangle around the columns of a mask `[Y, X]`, in words."""
+    """Return the rectangle around the columns of a mask `[Y, X]`, in words."""
     y, x = np.nonzero(mask)
     return f"x {x.min()}..{x.max()}, y {y.min()}..{y.max()}"
 
 
 def apart(spots: np.ndarray, count: int) -> np.ndarray:
-    """The first `count` of `spots [K, 2]` that are `APART_VOX` from each other."""
+    """Return the first `count` of `spots [K, 2]` that are at least `APART_VOX` away from each other."""
     is_free, chosen = np.ones(len(spots), bool), list[np.ndarray]()
     while len(chosen) < count and is_free.any():
         spot = spots[is_free.argmax()]
@@ -123,7 +126,7 @@ def apart(spots: np.ndarray, count: int) -> np.ndarray:
 
 
 def zone_near(name: str, part: np.ndarray, middle: np.ndarray, where: str) -> tuple[float, ...]:
-    """The circle of the zone around the column of `part [Y, X]` that is nearest to `middle` and has room for it."""
+    """Return the zone: a circle around the column of `part [Y, X]` nearest to `middle` that has room for it."""
     y, x = np.nonzero(part)
     edge = math.ceil(RADIUS_VOX)
     inside = (np.minimum(x, y) >= edge) & (x < part.shape[1] - edge) & (y < part.shape[0] - edge)
@@ -137,10 +140,10 @@ def zone_near(name: str, part: np.ndarray, middle: np.ndarray, where: str) -> tu
 def check_ways(
     name: str, dense: np.ndarray, units: Sequence[Unit], zone: tuple[float, float, float], catalog: Catalog
 ) -> None:
-    """Check that all mechs of a file can walk to the zone.
+    """Check that each mech of a file can walk to the zone.
 
     Raises:
-        FileError: naming the mech and its place.
+        FileError: if a mech cannot; the message names the mech and its position.
     """
     walks: dict[int, Walk] = {}
     row, column = np.indices(dense.shape[1:])

@@ -1,7 +1,7 @@
-"""Orthogonal maps of Tiled (`.tmx`, `.tmj`): layers and tiles to columns, objects to columns, mechs and the zone.
+"""Importer of Tiled's orthogonal maps (`.tmx`, `.tmj`): tiles become columns, objects columns, mechs or the zone.
 
-The properties `material`, `height` and `bottom` of a tile or of its layer define its column, or `--material` for a
-layer or a class of tiles. Tiles without a material leave the ground as it is.
+A tile's column is defined by the properties `material`, `height` and `bottom` of the tile or of its layer, or by
+`--material` for its layer or its class. A tile without a material does not change the ground.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FACING = {"blue": 0.0, "red": 180.0}
 
 
 class TiledLayer(NamedTuple):
-    """A visible layer. The offsets of its groups are added."""
+    """A visible layer. The offsets of the groups that contain the layer are added to its offset."""
 
     where: str
     values: Values
@@ -63,7 +63,7 @@ class TiledLayer(NamedTuple):
 
 @dataclass
 class TiledGrid:
-    """Voxels of a map while its layers are read."""
+    """The voxels of a map while its layers are read."""
 
     name: str
     size: tuple[int, int]
@@ -85,19 +85,19 @@ class TiledGrid:
         self.top = np.zeros((2, self.size[1], self.size[0]), np.uint8)
 
     def point(self, x: float, y: float) -> tuple[float, float]:
-        """Column x, y (upwards) of a place in pixels (downwards)."""
+        """Convert a position in pixels (y down) to column x, y of the ground (y up)."""
         return x / self.pixels[0] - self.origin[0], self.size[1] - (y / self.pixels[1] - self.origin[1])
 
     def add(self, row: np.ndarray, x: np.ndarray, columns: np.ndarray) -> None:
-        """Put columns into places: one on the floor replaces the present column, another one stands above it.
+        """Put columns into the grid: a column on the floor replaces the present one; a raised column is added above it.
 
         Args:
             row: `[K]`.
             x: `[K]`.
-            columns: `[K, 3]` uint8: bottom, top and material.
+            columns: bottom, top and material of each column, `[K, 3]` uint8.
 
         Raises:
-            FileError: there are too many voxels.
+            FileError: if there are too many voxels.
         """
         bottom, top, material = columns.T
         on_floor = bottom == 0
@@ -112,7 +112,7 @@ class TiledGrid:
         self.raised.append(np.stack(voxels, 1).astype(np.int32))
 
     def fill(self, rows: slice, x: slice, column: ColumnSpan) -> None:
-        """Put a column into each place of a rectangle."""
+        """Put the same column into each place of a rectangle."""
         if column.bottom == 0:
             self.top[0, rows, x], self.top[1, rows, x] = column.top, column.material
             return
@@ -121,11 +121,11 @@ class TiledGrid:
 
 
 def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
-    """The ground of a map. Its row 0 is the north; of several layers the last visible one counts.
+    """The ground of a map. Row 0 of the map is the north; where several layers overlap, the last visible one counts.
 
     Raises:
-        FileError: it is not orthogonal, too large, not valid, or nothing tells what its tiles stand for.
-        ConfigError: a key of `--material` is neither a layer nor a class.
+        FileError: if the map is not orthogonal, too large or invalid, or if nothing defines the material of its tiles.
+        ConfigError: if a key of `--material` is neither a layer nor a class.
     """
     name = path.name
     document = read_document(name, data, path.suffix.lower() == ".tmx")
@@ -153,7 +153,10 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
 
 
 def ground_of(sheet: TiledGrid, layers: list[TiledLayer], options: ReadOptions) -> Ground:
-    """Return the ground of a sheet. Columns outside the crop are left out before they become voxels."""
+    """Return the ground from the grid that holds all layers.
+
+    Columns outside of the crop rectangle are removed before they become voxels.
+    """
     heights, materials = sheet.top[:, ::-1]
     is_empty = not heights.any() and not sheet.raised_voxels
     named = ", ".join(str(layer.values.get("name", "")) for layer in layers)[:300]
@@ -176,7 +179,7 @@ def ground_of(sheet: TiledGrid, layers: list[TiledLayer], options: ReadOptions) 
 
 
 def visible_layers(name: str, rows: list[Values], offset: tuple[float, float], depth: int = 0) -> Iterator[TiledLayer]:
-    """The visible layers in order, those of visible groups among them."""
+    """Yield the visible layers in order, including the layers of visible groups."""
     expect(depth <= 32, f"{name}: groups of layers", "at most 32 levels deep", depth)
     for values in rows:
         if values.get("visible", True) in (False, 0):
@@ -190,8 +193,10 @@ def visible_layers(name: str, rows: list[Values], offset: tuple[float, float], d
 
 
 def tiles_of(name: str, tilesets: list[Values]) -> dict[int, tuple[str, Values]]:
-    """Class and properties of tiles by their number on the map. A number belongs to the last tileset that begins at it
-    or before it."""
+    """Return class and properties of tiles, keyed by their number on the map.
+
+    A tile number belongs to the last tileset whose first number is at most this number.
+    """
     found = {}
     ends = [*(each["firstgid"] for each in tilesets), TILE_BITS + 1]
     for each, end in zip(tilesets, ends[1:], strict=True):
@@ -203,7 +208,7 @@ def tiles_of(name: str, tilesets: list[Values]) -> dict[int, tuple[str, Values]]
 
 
 def check_keys(name: str, layers: list[TiledLayer], tiles: dict[int, tuple[str, Values]], options: ReadOptions) -> None:
-    """Refuse a key of `--material` that is neither a visible layer nor a class of tiles."""
+    """Raise `ConfigError` for a key of `--material` that is neither a visible layer nor a class of tiles."""
     names = {str(layer.values.get("name", "")) for layer in layers} | {kind for kind, _ in tiles.values()} - {""}
     for key in options.materials:
         limit = f"KEY=MATERIAL with a layer or a class of {name} as key: {', '.join(sorted(names))}"
@@ -211,8 +216,10 @@ def check_keys(name: str, layers: list[TiledLayer], tiles: dict[int, tuple[str, 
 
 
 def extent(name: str, document: Values, layers: list[TiledLayer]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Tile x, y of the upper left corner, and tiles along x and y: those of the map, or of the chunks of an infinite
-    one."""
+    """Return tile x, y of the map's upper left corner, and its size in tiles.
+
+    For an infinite map these are the bounds of its chunks.
+    """
     chunks = [each for layer in layers for each in rows_of(layer.where, layer.values, "chunks")]
     if chunks:
         spans = [chunk_span(name, each) for each in chunks]
@@ -228,14 +235,14 @@ def extent(name: str, document: Values, layers: list[TiledLayer]) -> tuple[tuple
 
 
 def chunk_span(where: str, chunk: Values) -> tuple[int, int, int, int]:
-    """Tile x, y of a chunk's upper left corner, its width and its height."""
+    """Return tile x, y of a chunk's upper left corner, and the chunk's width and height in tiles."""
     x, y = (whole(f"{where}: chunk", chunk, key, -(1 << 24), 1 << 24) for key in "xy")
     width, height = (whole(f"{where}: chunk", chunk, key, 1, WIDEST) for key in ("width", "height"))
     return x, y, width, height
 
 
 def parts_of(sheet: TiledGrid, layer: TiledLayer) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Row and column on the sheet of the upper left tile of each part of a layer, and the part's tiles `[Y, X]`."""
+    """Yield each part (chunk) of a layer: row and column of its upper left tile on the grid, and its tiles `[Y, X]`."""
     values, where = layer.values, layer.where
     encoding, compression = (str(values.get(key, "")) for key in ("encoding", "compression"))
     encoding = encoding or "csv"
@@ -260,7 +267,7 @@ def add_tiles(
     tiles: dict[int, tuple[str, Values]],
     options: ReadOptions,
 ) -> None:
-    """Put the tiles of a layer that have a material on the sheet, a block of rows at a time."""
+    """Put the tiles of a layer that have a material into the grid, a block of rows at a time."""
     known = np.array(sorted(tiles), np.uint32)
     columns = np.zeros((len(known) + 1, 3), np.uint8)  # bottom, top, material; the last row is for all other tiles
     has_column, is_resolved = np.zeros((2, len(known) + 1), bool)
@@ -283,7 +290,7 @@ def add_tiles(
 def column_of_tile(
     layer: TiledLayer, number: int, tiles: dict[int, tuple[str, Values]], options: ReadOptions
 ) -> ColumnSpan | None:
-    """Return the column that a tile stands for, None if it leaves the ground as it is."""
+    """Return the voxel column for a tile; None if the tile does not change the ground."""
     kind, properties = tiles.get(number, ("", {}))
     return (
         column_by_name(kind, options)
@@ -294,7 +301,7 @@ def column_of_tile(
 
 
 def shift_of(sheet: TiledGrid, layer: TiledLayer) -> tuple[int, int]:
-    """Return the offset of a layer in tiles, right and down."""
+    """Return the offset of a layer in tiles, to the right and down."""
     x, y = (layer.offset[axis] / sheet.pixels[axis] for axis in (0, 1))
     is_whole = x == int(x) and y == int(y)
     expect(is_whole, f"{layer.where}: offset", f"a multiple of the tiles, {sheet.pixels} pixels", layer.offset)
@@ -302,7 +309,7 @@ def shift_of(sheet: TiledGrid, layer: TiledLayer) -> tuple[int, int]:
 
 
 def column_by_name(name: str, options: ReadOptions) -> ColumnSpan | None:
-    """What `--material` says of a layer or a class."""
+    """Return the column that `--material` defines for a layer or a class; None if it defines none."""
     if name not in options.materials:
         return None
     material, height = options.materials[name]
@@ -310,7 +317,7 @@ def column_by_name(name: str, options: ReadOptions) -> ColumnSpan | None:
 
 
 def column_by_properties(where: str, properties: Values, options: ReadOptions) -> ColumnSpan | None:
-    """What properties say of a tile, a layer or an object; None if they say nothing."""
+    """Return the column that the properties of a tile, a layer or an object define; None if they define none."""
     is_wall = any(properties.get(key) is True for key in WALLS)
     if "material" not in properties and "height" not in properties and not is_wall:
         return None
@@ -329,7 +336,7 @@ def usual_height(material: str) -> int:
 def add_object(
     sheet: TiledGrid, layer: TiledLayer, values: Values, tiles: dict[int, Any], options: ReadOptions
 ) -> None:
-    """Put an object on the sheet: a mech by its hull, the zone, or a rectangle of a material."""
+    """Put an object into the grid: a mech with its hull, the zone, or a rectangle of a material."""
     where = f"{layer.where}: object {values.get('name') or values.get('id', '')!r}"
     if values.get("visible", True) in (False, 0):
         return
@@ -360,7 +367,7 @@ def add_object(
 
 
 def centres_between(low: float, high: float, count: int) -> tuple[int, int]:
-    """Return the first and the end of the columns 0..`count` whose centre lies between `low` and `high`."""
+    """Return the first column of 0..`count` whose centre is between `low` and `high`, and the end after the last."""
     first = min(max(math.floor(low + 0.5), 0), count)
     return first, min(max(math.ceil(high - 0.5), first), count)
 
@@ -374,7 +381,10 @@ def unit_of(
     frame: tuple[float, float, float, float],
     properties: Values,
 ) -> Unit:
-    """A mech: a rectangle is the area that it begins in; of points and tiles the centre is its place."""
+    """Return the mech of an object.
+
+    A rectangle is the area in which the mech starts; for a point or a tile, the mech starts at its centre.
+    """
     left, top, width, height = frame
     words = (properties.get("team"), layer.values.get("name"), values.get("name"))
     team = next((team for word in words for team in TEAMS if str(word or "").lower().startswith(team)), None)

@@ -1,4 +1,7 @@
-"""Readers of Tiled's files (`.tmx`, `.tsx`, `.tmj`, `.tsj`). XML is converted to the structure of Tiled's JSON."""
+"""Readers of Tiled's files (`.tmx`, `.tsx`, `.tmj`, `.tsj`).
+
+XML files are converted to the structure of Tiled's JSON files.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ Values = dict[str, Any]
 
 
 def read_document(name: str, data: bytes, is_xml: bool) -> Values:
-    """Parse a map or a tileset.
+    """Parse the document of a map or a tileset.
 
     Raises:
-        FileError: the file is invalid, declares XML entities, or is too large.
+        FileError: if the file is invalid, declares XML entities, or is too large.
     """
     expect(len(data) <= MOST_BYTES, f"{name}: bytes", f"at most {MOST_BYTES:,}", len(data))
     count = data.count(b"<") - data.count(b"</") if is_xml else data.count(b"{") + data.count(b"[")
@@ -70,7 +73,7 @@ def tileset_values(element: ET.Element) -> Values:
 
 
 def layer_values(element: ET.Element, depth: int, name: str) -> Values:
-    """Convert a layer. A group contains its layers."""
+    """Convert a layer. The result for a group contains the layers of the group."""
     expect(depth <= 32, f"{name}: groups of layers", "at most 32 levels deep", depth)
     values: Values = {**numbers_of(element.attrib), "type": LAYERS[element.tag], **properties_of(element)}
     values["class"] = element.attrib.get("class", "")
@@ -89,7 +92,7 @@ def layer_values(element: ET.Element, depth: int, name: str) -> Values:
 
 
 def tile_data(element: ET.Element, layer: Values) -> Any:
-    """Return the tiles of an element: encoded text, or a list of the numbers of its `tile` elements."""
+    """Return the tiles of an XML element: encoded text, or a list of the numbers in its `tile` elements."""
     if "encoding" in layer:
         return element.text or ""
     return [numbers_of(tile.attrib).get("gid", 0) for tile in element.findall("tile")]
@@ -101,7 +104,7 @@ def object_values(element: ET.Element) -> Values:
 
 
 def properties_of(element: ET.Element) -> Values:
-    """Return the properties of an element. Values have their declared types."""
+    """Return the properties of an XML element. Each value has the type that the file declares for it."""
     found = []
     for each in element.findall("properties/property"):
         kind, text = each.attrib.get("type", "string"), each.attrib.get("value", each.text or "")
@@ -169,14 +172,14 @@ def class_of(values: Values) -> str:
 
 
 def tile_numbers(where: str, data: Any, encoding: str, compression: str, shape: tuple[int, int]) -> np.ndarray:
-    """Return the tiles of a layer or a chunk, `[Y, X]` uint32 without their flips; 0 is no tile.
+    """Return the tiles of a layer or a chunk, `[Y, X]` uint32, without flip flags; 0 means no tile.
 
     Args:
         data: text with this `encoding` and `compression`, or a list of numbers.
-        shape: rows and columns, checked by the caller.
+        shape: numbers of rows and columns, already checked by the caller.
 
     Raises:
-        FileError: the number of tiles differs from `shape`, or the compression is not supported.
+        FileError: if the number of tiles does not match `shape`, or the compression is not supported.
     """
     count = shape[0] * shape[1]
     if isinstance(data, list):
@@ -191,7 +194,7 @@ def tile_numbers(where: str, data: Any, encoding: str, compression: str, shape: 
 
 
 def from_csv(where: str, text: str, count: int) -> np.ndarray:
-    """Parse numbers separated by commas, without one string per number."""
+    """Parse comma-separated numbers without creating a string for each number."""
     got = text.count(",") + 1
     expect(got == count, f"{where}: tiles", str(count), got)
     with warnings.catch_warnings():
@@ -207,7 +210,10 @@ def from_csv(where: str, text: str, count: int) -> np.ndarray:
 
 
 def from_base64(where: str, text: str, compression: str, count: int) -> np.ndarray:
-    """Decode numbers of 32 bits. Compressed data is expanded to at most the size of `count` numbers."""
+    """Decode a Base64 text into numbers of 32 bits.
+
+    Compressed data is expanded to at most the size of `count` numbers.
+    """
     kinds = {"": None, "zlib": zlib.MAX_WBITS, "gzip": zlib.MAX_WBITS | 16}
     hint = "zlib, gzip or none: choose one in Tiled (Map > Map Properties > Tile Layer Format)"
     expect(compression in kinds, f"{where}: compression", hint, compression)
@@ -227,14 +233,16 @@ def from_base64(where: str, text: str, compression: str, count: int) -> np.ndarr
 
 
 def read_tilesets(path: Path, document: Values, size: int) -> list[Values]:
-    """Return the tilesets of a map, sorted by their first number. Tilesets in other files are read.
+    """Return the tilesets of a map, sorted by their first tile number.
+
+    Tilesets that are stored in other files are read from there.
 
     Args:
-        path: path of the map. Paths of tilesets are relative to its folder.
-        size: size of the map in bytes. The limit `MOST_BYTES` is for the map and its tilesets together.
+        path: path of the map. The paths of tilesets are relative to the map's folder.
+        size: size of the map in bytes. The limit `MOST_BYTES` applies to the map and its tilesets together.
 
     Raises:
-        FileError: a file is missing, or the files are too large.
+        FileError: if a file is missing, or the files are too large.
     """
     where, found = path.name, []
     rows = rows_of(where, document, "tilesets")
@@ -256,5 +264,5 @@ def read_tilesets(path: Path, document: Values, size: int) -> list[Values]:
 
 
 def check_cells(where: str, total: int) -> None:
-    """Refuse more than `MOST_CELLS` tiles."""
+    """Reject more than `MOST_CELLS` tiles."""
     expect(total <= MOST_CELLS, f"{where}: tiles of all layers", f"at most {MOST_CELLS:,}", total)

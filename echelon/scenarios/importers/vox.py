@@ -1,8 +1,8 @@
-"""Scenes of MagicaVoxel (`.vox`, versions 150 and 200).
+"""Importer of MagicaVoxel's scenes (`.vox`, versions 150 and 200).
 
-Own code, because no reader library is right: py-vox-io refuses scenes and shifts palettes by one, midvoxio misplaces
-models of a scene (`benchmarks/README.md`). Several models without a scene are frames of an animation. Entry i - 1 of a
-file's palette is index i, entry i of the default one.
+This is own code, because no reader library is right: py-vox-io rejects scenes and shifts palettes by one, midvoxio
+misplaces models of a scene (`benchmarks/README.md`). Several models without a scene are the frames of an animation.
+Colour index i is entry i - 1 of a palette in a file, but entry i of the default palette.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Attributes = dict[str, str]
 
 
 class ByteReader:
-    """Numbers and texts from the bytes of a chunk, in order.
+    """Reads numbers and texts from the bytes of a chunk, in order.
 
     Raises:
-        FileError: there are fewer bytes than are asked for.
+        FileError: if a read needs more bytes than are left.
     """
 
     def __init__(self, name: str, data: bytes) -> None:
@@ -60,7 +60,7 @@ class ByteReader:
         return int(struct.unpack("<i", self.take(4))[0])
 
     def numbers(self) -> list[int]:
-        """A count, and so many numbers."""
+        """Read a count, and then as many numbers."""
         count = self.number()
         return np.frombuffer(self.take(4 * count), "<i4").tolist()
 
@@ -75,7 +75,7 @@ class ByteReader:
 
 
 class SceneNode(NamedTuple):
-    """A node of the scene: where its children or its model are."""
+    """A node of the scene graph, with its child nodes or the number of its model."""
 
     kind: str
     attributes: Attributes
@@ -87,13 +87,13 @@ class SceneNode(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A rotation `[3, 3]` of 0 and 1 with signs, and a translation `[3]`, both of int64."""
+    """A rotation matrix `[3, 3]` with entries 0, 1 and -1, and a translation `[3]`, both int64."""
 
     rotation: np.ndarray
     translation: np.ndarray
 
     def after(self, inner: Placement) -> Placement:
-        """First `inner`, then this one."""
+        """Return the placement that applies `inner` first, then this placement."""
         return Placement(self.rotation @ inner.rotation, self.rotation @ inner.translation + self.translation)
 
 
@@ -116,10 +116,10 @@ class VoxScene:
 
 
 def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
-    """The scene of a file, in its first frame.
+    """Return the ground of a file's scene, in the first frame of an animation.
 
     Raises:
-        FileError: the file is truncated, of another version, too large, or not what its chunks say.
+        FileError: if the file is truncated, of another version, too large, or inconsistent with its chunks.
     """
     name = path.name
     scene = parse(name, data)
@@ -136,7 +136,7 @@ def read(path: Path, data: bytes, options: ReadOptions) -> Ground:
 
 
 def parse(name: str, data: bytes) -> VoxScene:
-    """The chunks of a file as a scene."""
+    """Parse the chunks of a file into a scene."""
     reader = ByteReader(name, data)
     expect(data[:4] == b"VOX ", name, "a file of MagicaVoxel, which begins with 'VOX '", data[:4])
     reader.take(4)
@@ -173,7 +173,7 @@ def parse(name: str, data: bytes) -> VoxScene:
 
 
 def add_chunk(scene: VoxScene, kind: bytes, content: ByteReader) -> None:
-    """Add a chunk to a scene. Chunks of other kinds (cameras, rendering, notes) are ignored."""
+    """Add a chunk to a scene. Chunks of unused kinds (cameras, rendering, notes) are ignored."""
     if kind == b"SIZE":
         size = tuple(content.number() for _ in range(3))
         expect(all(0 <= side <= 256 for side in size), f"{content.name}: size", "0..256 a side", size)
@@ -198,7 +198,10 @@ def add_chunk(scene: VoxScene, kind: bytes, content: ByteReader) -> None:
 
 
 def node_of(kind: str, content: ByteReader) -> SceneNode:
-    """A node from the content of its chunk behind its number. Of several frames or models it keeps the first."""
+    """Parse a scene node from the content of its chunk, after the node's number.
+
+    If the chunk has several frames or models, the first one is used.
+    """
     attributes = content.attributes()
     if kind == "nGRP":
         return SceneNode(kind, attributes, content.numbers())
@@ -214,11 +217,12 @@ def is_hidden(attributes: Attributes) -> bool:
 
 
 def shown_models(scene: VoxScene) -> Iterator[tuple[int, Placement]]:
-    """Yield the number of each visible model and where the scene places it. Without a scene, yield the first model: the
-    others are frames of an animation.
+    """Yield the number of each visible model, and its placement in the scene.
+
+    If the file has no scene, yield the first model; the other models are frames of an animation.
 
     Raises:
-        FileError: a node that is not there, nodes in a circle, or too many of them or of their voxels.
+        FileError: if a node is missing, nodes form a cycle, or there are too many nodes or voxels.
     """
     still = Placement(np.eye(3, dtype=np.int64), np.zeros(3, np.int64))
     if not scene.nodes:
@@ -249,7 +253,7 @@ def shown_models(scene: VoxScene) -> Iterator[tuple[int, Placement]]:
 
 
 def placement_of(frame: Attributes, name: str) -> Placement:
-    """Rotation and translation of a transform's frame."""
+    """Return the rotation and translation in a transform's frame."""
     text = frame.get("_t", "0 0 0")
     expect(re.fullmatch(r"-?\d{1,9} -?\d{1,9} -?\d{1,9}", text) is not None, f"{name}: _t", "three integers", text)
     translation = np.array([int(word) for word in text.split()], np.int64)
@@ -265,14 +269,16 @@ def placement_of(frame: Attributes, name: str) -> Placement:
 
 
 def placed(places: np.ndarray, size: np.ndarray, placement: Placement) -> np.ndarray:
-    """Return where `[K, 3]` places of models of `size` `[3]` or `[K, 3]` are in the scene:
-    floor(R (v + 1/2 - floor(size / 2)) + t)."""
+    """Return the scene positions of voxels at `places [K, 3]` of models: floor(R (v + 1/2 - floor(size / 2)) + t).
+
+    `size` is that of the model, `[3]`, or of each voxel's model, `[K, 3]`.
+    """
     doubled = 2 * (places - size // 2) + 1
     return (np.einsum("...ij,...j->...i", placement.rotation, doubled) + 2 * placement.translation) // 2
 
 
 def bounds_of(scene: VoxScene, shown: list[tuple[int, Placement]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest place `[3]` of the voxels of a scene, from the corners of its models."""
+    """Return the lowest and the highest position `[3]` of a scene's voxels, from the corners of its models."""
     models = [model for model, _ in shown]
     corners = np.stack([scene.corners[model] for model in models]).transpose(1, 0, 2)
     rotations, translations = (np.stack(parts) for parts in zip(*(each for _, each in shown), strict=True))
@@ -281,9 +287,9 @@ def bounds_of(scene: VoxScene, shown: list[tuple[int, Placement]]) -> tuple[np.n
 
 
 def placed_voxels(scene: VoxScene, model: int, placement: Placement, low: np.ndarray) -> np.ndarray:
-    """Return `[K, 3]` int32: the places of a model's voxels in the scene, counted from `low`.
+    """Return the positions of a model's voxels in the scene, `[K, 3]` int32, relative to `low`.
 
-    A rotation only permutes and mirrors the axes, so one place gives the offset of all.
+    A rotation here only permutes and mirrors the axes, so one position gives the offset for all voxels.
     """
     axes, signs = abs(placement.rotation).argmax(1), placement.rotation.sum(1)
     offset = placed(np.zeros(3, np.int64), np.array(scene.sizes[model]), placement) - low
@@ -291,10 +297,12 @@ def placed_voxels(scene: VoxScene, model: int, placement: Placement, low: np.nda
 
 
 def materials_of(scene: VoxScene, options: ReadOptions) -> np.ndarray:
-    """`[256]` uint8: the material of each index. `options` names indices or colours before the file's own types.
+    """Return the material of each colour index, `[256]` uint8.
+
+    Materials in `options`, by index or colour, take precedence over the material types in the file.
 
     Raises:
-        ConfigError: `options` names neither an index nor a colour of the palette.
+        ConfigError: ConfigError: if a key in `options` is neither an index nor a colour of the palette.
     """
     table = np.full(256, MATERIALS[options.material], np.uint8)
     for index, kind in scene.types.items():
@@ -311,14 +319,17 @@ def materials_of(scene: VoxScene, options: ReadOptions) -> np.ndarray:
 
 
 def colours(scene: VoxScene, indices: np.ndarray) -> str:
-    """The most frequent colours of a scene, in words."""
+    """Return the most frequent colours of a scene, in words."""
     counts = Counter(dict(enumerate(np.bincount(indices, minlength=256).tolist())))
     entries = [f"{i} #{scene.palette[i]} {n:,}" for i, n in counts.most_common(SHOWN_COLOURS) if n > 0]
     return f"colours {', '.join(entries)}"
 
 
 def default_palette() -> list[str]:
-    """The palette of a file without one: entry i is index i. A cube of six shades, then ramps of ten."""
+    """Return the palette for a file that has none: entry i is the colour of index i.
+
+    The palette is a colour cube with six shades per channel, then four ramps of ten shades.
+    """
     shades = ("ff", "cc", "99", "66", "33", "00")
     cube = [red + green + blue for red in shades for green in shades for blue in shades][:-1]
     ramp = ("ee", "dd", "bb", "aa", "88", "77", "55", "44", "22", "11")
