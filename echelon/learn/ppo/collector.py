@@ -130,7 +130,9 @@ class TeamCollector(BaseCollector):
         env, rules = self.env, self.env.config.rules
         self.earned = torch.zeros(teams, len(env.reward_terms), dtype=torch.float32, device=env.device)
         # Upper bound on the truncations per battle in one rollout.
-        self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // rules.max_decisions + 1
+        limits_s = [position.limit_s(rules) for position in env.config.positions] or [rules.max_episode_s]
+        shortest = rules.decisions(min(limits_s))
+        self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // shortest + 1
         self.final_views: FinalViews | None = None
         """Final views of truncated battles; None if no battle can be truncated, and before the first decision."""
         self.buffer: TensorDict | None = None
@@ -389,7 +391,7 @@ def stagger_episode_starts(env: EchelonEnv) -> None:
     """
     rules, state = env.config.rules, env.state
     share = noise.uniform(state.seed, 0, Stream.STAGGER, 1)[:, 0]
-    decisions = (share * rules.max_decisions).long()
+    decisions = (share * (env.sim_model.maps.last_tick[state.map_id] / rules.decision_repeat)).long()
     env.state = state.replace(
         tick=decisions * rules.decision_repeat,
         score=(share * rules.zone_score_to_win_s)[:, None].expand_as(state.score).clone(),
