@@ -48,7 +48,7 @@ class Args:
     commit: str = ""
     """The commit of Echelon that trained it; by default the commit of this clone."""
     task: str = ""
-    """Full name of the task for the evaluation; by default the task of its battles."""
+    """Full name of the task for the evaluation, whose battles the checkpoint then names; by default that of its own."""
     battles: int = 128
     """Battles against each opponent of the task."""
     device: str = "auto"
@@ -80,7 +80,7 @@ def ship(args: Args) -> TrainedPolicy:
         shipped.FOLDER / args.name,
         policy,
         checkpoint.value_norm(),
-        checkpoint.env,
+        tasks()[task].config if args.task else checkpoint.env,
         checkpoint.counters,
         learner={},
         provenance=checkpoint.provenance,

@@ -11,6 +11,7 @@ from torch import Tensor
 from echelon.rules.actions import NO_MECH, PREFERENCES
 from echelon.rules.config import EnvConfig
 from echelon.rules.orders import OrderField
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import Roster
 
 TELEMETRY_CELLS = 16
@@ -78,6 +79,7 @@ class Maps(Fields, TensorClass):
     second_radius: Tensor  # [M] vox, radius of the second zone, 0 if there is none
     control_rate: Tensor  # [M, 2] score per second of zone control, for blue and red
     clock_rate: Tensor  # [M, 2] score that each team gains per substep
+    last_tick: Tensor  # [M] substep at which the time limit ends a battle
     runner: Tensor  # [M, N] bool, mechs whose objective is to reach the zone
     arrival_score: Tensor  # [M, 2] score of a team for each of its mechs in `runner` that has reached the zone
     loss_score: Tensor  # [M, 2] score of a team for each enemy in `runner` that died before it reached the zone
@@ -204,7 +206,7 @@ def undamaged_spawns(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
     }
 
 
-def single_zone_objective(count: int, mechs: int, device: torch.device) -> dict[str, Tensor]:
+def single_zone_objective(count: int, mechs: int, rules: RulesConfig, device: torch.device) -> dict[str, Tensor]:
     """Return the objective fields of `count` maps on which teams score by control of a single zone."""
 
     def zeros(*shape: int) -> Tensor:
@@ -215,6 +217,7 @@ def single_zone_objective(count: int, mechs: int, device: torch.device) -> dict[
         "second_radius": zeros(),
         "control_rate": zeros(2) + 1,
         "clock_rate": zeros(2),
+        "last_tick": zeros() + rules.max_decisions * rules.decision_repeat,
         "runner": zeros(mechs).bool(),
         "arrival_score": zeros(2),
         "loss_score": zeros(2),

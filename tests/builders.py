@@ -91,7 +91,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
         path_direction=(to_center / away.clamp_min(1e-6)[..., None])[None],
         ways=ways_on_foot(solid, lava, spawn, config),
         telemetry=torch.zeros(1, 16, 16),
-        **single_zone_objective(1, roster.num_mechs, CPU),
+        **single_zone_objective(1, roster.num_mechs, config.rules, CPU),
         batch_size=[1],
     )
 

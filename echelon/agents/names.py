@@ -16,6 +16,7 @@ import torch
 
 from echelon.agents.heuristic import full_name, is_scripted, scripted, style_factory
 from echelon.agents.line import line_factory
+from echelon.agents.scenario_opponents import SCENARIO, scenario_opponents_factory
 from echelon.agents.team_policy import TeamPolicy
 from echelon.agents.tiers import STYLE
 from echelon.agents.user_policy import Factory, build_policy
@@ -99,6 +100,10 @@ LINE = "line"
 
 _RESOLVERS: dict[str, tuple[str, Resolver]] = {
     LINE: (f"{LINE}:PIECE", lambda name: Commander(name, factory=line_factory(name.partition(":")[2]))),
+    SCENARIO: (
+        f"{SCENARIO}:TIER",
+        lambda name: Commander(name, factory=scenario_opponents_factory(name.partition(":")[2])),
+    ),
     STYLE: (f"{STYLE}:NAME", lambda name: Commander(name, factory=style_factory(name.partition(":")[2]))),
 }
 """By prefix: the form of its names, and their resolver."""

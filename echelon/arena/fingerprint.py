@@ -19,6 +19,7 @@ from echelon.env.edited_states import as_words
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime import noise
 from echelon.state import Maps, State, is_off, single_zone_objective
 from echelon.views.group_policy import GroupPolicy
@@ -30,7 +31,7 @@ RANDOM_ACTIONS = 100
 
 
 INITIAL_FIELDS = ("spawn_places", "spawn_hp", "spawn_leg_hp", "spawn_heat", "spawn_cooldown")
-IN_STATES = (*INITIAL_FIELDS, *single_zone_objective(0, 0, torch.device("cpu")))
+IN_STATES = (*INITIAL_FIELDS, *single_zone_objective(0, 0, RulesConfig(), torch.device("cpu")))
 """Fields of maps that are hashed as parts of states: of the initial state, and of scores."""
 
 

@@ -186,8 +186,9 @@ def check_initial_positions(sim_model: SimModel) -> None:
     maps, config = sim_model.maps, sim_model.config
     count = len(config.positions)
     require(maps.shape[0] == count, "maps", f"{count}, one per position of the config", maps.shape[0])
-    index = torch.arange(count, device=maps.seed.device)
     names = [name for name, _ in config.positions[0].named]
     check_room(sim_model, names)
+    authored = [i for i, position in enumerate(config.positions) if position.map_index < 0]
+    index = torch.tensor(authored, device=maps.seed.device, dtype=torch.int64)
     state = draw_places(initial_state(index, index, maps, sim_model.roster, config), sim_model)
-    check_edited(state, list(range(count)), names, sim_model, "scenario")
+    check_edited(state, authored, names, sim_model, "scenario")

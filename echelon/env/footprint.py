@@ -94,7 +94,7 @@ def empty_map(config: EnvConfig) -> Maps:
         path_direction=zeros(*plane, 2),
         ways=zeros(1, num_ways(config), *plane[1:], dtype=torch.int16),
         telemetry=zeros(1, TELEMETRY_CELLS, TELEMETRY_CELLS),
-        **single_zone_objective(1, mechs, torch.device("cpu")),
+        **single_zone_objective(1, mechs, config.rules, torch.device("cpu")),
         batch_size=[1],
     )
 

@@ -89,7 +89,7 @@ def judge(state: State, sim_model: SimModel) -> Ending:
     eliminated = (living == 0).any(1)
     scored = (state.score >= rules.zone_score_to_win_s).any(1) & ~eliminated
     terminated = eliminated | scored
-    time_up = (state.tick >= rules.max_decisions * rules.decision_repeat) & ~terminated
+    time_up = (state.tick >= sim_model.maps.last_tick[state.map_id]) & ~terminated
 
     # Blue minus red, for each criterion.
     per_team = living, state.score, sim_model.roster.by_team(state.mechs.hp)

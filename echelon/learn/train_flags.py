@@ -58,7 +58,7 @@ def read_config(arguments: list[str]) -> TrainConfig:
     if catalogs:
         default = replace(default, env=replace(default.env, catalog=read_catalog(Path(catalogs[-1]))))
     if scenarios:
-        default = replace(default, env=config_of_words(scenarios))
+        default = replace(default, env=config_of_words(scenarios, default.env))
     description = (
         f"Train a policy. --preset NAME, one of {names}, sets the defaults below; currently {preset}. --model NAME, "
         f"one of {', '.join(BUILT_IN)} or package.module:Config, selects the network; currently {kind}. --catalog "

@@ -171,6 +171,7 @@ class Trainer(TrainingRun):
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
         captured = self._rehearse() if rehearsal.should_rehearse(self.env) else config.cuda_graphs == "on"
         self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, cuda_graph=captured)
+        self.ppo.drops_absent = self.ppo.is_shared and self.collector.has_absent
         self.levels = None
         if config.curriculum.map_sampling == "plr":
             self.levels = levels = LevelScores(self.env.sim_model.maps.seed, self.opponents.assignment)

@@ -230,7 +230,7 @@ class EnvConfig:
         require(self.map_spares == spares, "EnvConfig.map_spares", "0 with authored positions", self.map_spares)
         teams = {"blue": self.blue, "red": self.red}
         for i, position in enumerate(self.positions):
-            position.check(self.world.size, self.catalog, self.rules.max_episode_s)
+            position.check(self.world.size, self.catalog, self.rules)
             for team, roster in position.rosters.items():
                 where = f"{team} of EnvConfig.positions[{i}]"
                 require(

@@ -116,7 +116,11 @@ class RulesConfig:
     @property
     def max_decisions(self) -> int:
         """Number of decisions in a battle that reaches the time limit."""
-        return round(self.max_episode_s / self.decision_s)
+        return self.decisions(self.max_episode_s)
+
+    def decisions(self, seconds: float) -> int:
+        """Return the number of decisions nearest to `seconds`."""
+        return round(seconds / self.decision_s)
 
     def substeps(self, seconds: float) -> int:
         """Return the number of substeps nearest to `seconds`. Timers are integers, because floats would drift."""

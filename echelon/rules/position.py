@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from echelon.rules.catalog import Catalog, Material
-from echelon.rules.limits import LARGEST_MAP_VOX
+from echelon.rules.limits import LARGEST_MAP_VOX, MOST_MAPS
+from echelon.rules.physics import RulesConfig
 from echelon.rules.specs import Table
 from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import Limits, Settings, typed
@@ -122,6 +123,8 @@ ON_GROUND = -1.0
 """Default of `Unit.bottom`: the mech stands on the highest ground below its hull."""
 NOWHERE = -1.0
 """Default of `Unit.x` and `Unit.y`, for a mech that starts in an area."""
+ASIDE = 4.0
+"""x and y of an absent mech, vox."""
 MOST_PLACES = 256
 """Maximum number of places in an area that battles draw from. Larger areas are subsampled evenly."""
 PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
@@ -129,7 +132,9 @@ SOMEWHERE = Limits(NOWHERE, LARGEST_MAP_VOX, "vox")
 OF_HULL = Limits(0, 1, "of the hull's")
 MOST_MECHS = 20
 TEAMS: tuple[Literal["blue", "red"], ...] = ("blue", "red")
-WEIGHT = Limits(1, 100, "times as often as one of weight 1")
+OF_SCENARIO = Limits(1, 100, "times as often as one of weight 1")
+"""Weight of a scenario; its positions share it."""
+WEIGHT = Limits(1, 100 * MOST_MAPS, "times as often as one of weight 1")
 
 
 @dataclass(frozen=True)
@@ -232,6 +237,12 @@ class Position(Settings):
     """What decides the battle, besides the death of a team. By default the zone."""
     weight: Annotated[int, WEIGHT] = 1
     """Relative frequency of this position among the positions of a config."""
+    longest_s: Annotated[float, LASTS] = 0.0
+    """Time limit of the battle, s; 0 for `max_episode_s` of the rules."""
+    map_index: Annotated[int, Limits(-1, MOST_MAPS - 1)] = -1
+    """Index of a map of `map_seed` whose terrain, zone and spawns replace those of this position; -1 for none."""
+    opponent: str = ""
+    """Scripted commander that `--opponent scenario` plays against the learner; empty for its default."""
 
     __repr__ = short_repr
 
@@ -245,6 +256,43 @@ class Position(Settings):
     def present(self) -> list[str]:
         """Names of the mechs that are not absent."""
         return [name for name, unit in self.named if unit.hp > 0]
+
+    def decided_by(self, own: RulesConfig, common: RulesConfig) -> Position:
+        """Return the position for battles of the rules `common`, with the time limit and the winning score of `own`."""
+        objective, score_s = self.objective, own.zone_score_to_win_s
+        has_score = "control_s" in USES[objective.kind] and objective.control_s == 0
+        if has_score and score_s != common.zone_score_to_win_s:
+            objective = replace(objective, control_s=score_s)
+        limit_s = self.limit_s(own)
+        return replace(self, objective=objective, longest_s=0.0 if limit_s == common.max_episode_s else limit_s)
+
+    def in_roster(self, rosters: Mapping[str, tuple[str, ...]]) -> Position:
+        """Return the position in teams that contain more mechs, which are absent.
+
+        Each unit takes the first free place of its hull.
+
+        Args:
+            rosters: hull of each mech, keyed by team.
+        """
+        if rosters == self.rosters:
+            return self
+        absent = {
+            f"{team}_{i}": Unit(team, hull, ASIDE, ASIDE, bottom=0.0, hp=0.0)
+            for team in TEAMS
+            for i, hull in enumerate(rosters[team])
+        }
+        taken: dict[str, tuple[str, Unit]] = {}
+        for name, unit in self.named:
+            fitting = (slot for slot, other in absent.items() if (other.team, other.hull) == (unit.team, unit.hull))
+            taken[next(slot for slot in fitting if slot not in taken)] = name, unit
+        names = {name: slot for slot, (name, _) in taken.items()}
+        objective = replace(self.objective, mech=names.get(self.objective.mech, ""))
+        units = tuple(taken[slot][1] if slot in taken else unit for slot, unit in absent.items())
+        return replace(self, units=units, objective=objective)
+
+    def limit_s(self, rules: RulesConfig) -> float:
+        """Return the time limit of the battle, s."""
+        return self.longest_s or rules.max_episode_s
 
     def of_sizes(self, blue: int, red: int) -> Position:
         """Return the position with only the first `blue` and `red` mechs; the other mechs are absent."""
@@ -261,13 +309,13 @@ class Position(Settings):
         """Return x and y of the zone's central column, and its radius, vox, on a map of `size` vox."""
         return whole_columns(self.zone or (size[0] // 2, size[1] // 2, 7.5))
 
-    def check(self, size: tuple[int, int, int], catalog: Catalog, longest_s: float) -> None:
+    def check(self, size: tuple[int, int, int], catalog: Catalog, rules: RulesConfig) -> None:
         """Check that a battle can start in this position.
 
         Args:
             size: size of the map, vox.
             catalog: catalog of the battle.
-            longest_s: time limit of the battle, s.
+            rules: rules of the battle.
 
         Raises:
             ConfigError: if the size of a team, a hull, a cooldown or the objective is invalid, or a part is outside the
@@ -287,7 +335,12 @@ class Position(Settings):
             require(inside, "Box.high", f"within the map of {size} vox", box.high)
         require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
         check_circle("Scenario.zone", self.circle(size), size)
-        self.objective.check(size, longest_s, self.present)
+        longest = rules.max_episode_s
+        is_within = self.longest_s == 0 or (self.longest_s <= longest and rules.decisions(self.longest_s) >= 1)
+        require(is_within, "Position.longest_s", f"0 or {rules.decision_s:g}..{longest:g} s", self.longest_s)
+        limit = "one zone, because the map is generated"
+        require(self.map_index < 0 or not self.objective.second_zone, "Position.objective", limit, self.objective.kind)
+        self.objective.check(size, self.limit_s(rules), self.present)
 
 
 def timers_of(hull: str, catalog: Catalog) -> dict[str, tuple[int, float]]:

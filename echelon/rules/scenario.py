@@ -6,6 +6,7 @@ Terrain may be drawn as rows of text: layers seen from above, whose characters s
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
@@ -15,12 +16,12 @@ from typing import Annotated, Any
 
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.config_json import as_json, first_difference, from_json, typed
-from echelon.rules.limits import LARGEST_MAP_VOX
+from echelon.rules.limits import LARGEST_MAP_VOX, MOST_MAPS
 from echelon.rules.physics import RulesConfig
-from echelon.rules.position import MOST_MECHS, PLACE, Box, Objective, Position, Unit
+from echelon.rules.position import MOST_MECHS, OF_SCENARIO, PLACE, TEAMS, Box, Objective, Position, Unit
 from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole
-from echelon.runtime.limits import Limits, Settings
+from echelon.runtime.limits import Limits, Settings, check_number
 
 NOTHING = ". "
 """Characters that add no box."""
@@ -116,11 +117,14 @@ PARTS = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "fe
 FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "map_seed")
 """Settings that a scenario file must not contain: the units determine the rosters, and there is only one map."""
 SIZES, SIZE = ("blue_sizes", "red_sizes"), Limits(1, MOST_MECHS)
-OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective", *SIZES)
+OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective", "maps", "opponent", *SIZES)
+OTHERS = {"maps": int, "opponent": str}
 FIELDS = (*OWN, *(f.name for f in dataclasses.fields(EnvConfig) if f.name not in FROM_UNITS))
 """Fields that a scenario file may contain."""
-NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
-"""Settings of generated maps. Scenarios of one batch may differ in them."""
+MAY_DIFFER = dict.fromkeys(("blue", "red", "positions", "map_pool", "map_spares", "map_seed"))
+"""Settings in which scenarios of one batch may differ."""
+RULES_MAY_DIFFER = dict.fromkeys(("max_episode_s", "zone_score_to_win_s"))
+"""Rules in which scenarios of one batch may differ: each position keeps its own."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,11 @@ class Scenario(Settings):
     """Minimum and maximum number of blue mechs. Each battle draws a number n and uses the first n; by default all."""
     red_sizes: Annotated[tuple[int, ...], SIZE] = ()
     """Minimum and maximum number of red mechs, as `blue_sizes`."""
+    maps: Annotated[int, Limits(0, MOST_MAPS)] = 0
+    """Number of generated maps of `map_seed`, of which each battle draws one. Their terrain, zone and spawns replace
+    those given here. 0: the ones given here."""
+    opponent: str = ""
+    """Scripted commander that `--opponent scenario:TIER` plays against the learner; empty for that tier."""
 
     __repr__ = short_repr
 
@@ -154,16 +163,16 @@ class Scenario(Settings):
             require(all(isinstance(entry, kind) for entry in entries), f"Scenario of {kind.__name__}", "these", entries)
         settings = self.settings
         for position in self.positions:
-            position.check(settings.world.size, settings.catalog, settings.rules.max_episode_s)
+            position.check(settings.world.size, settings.catalog, settings.rules)
 
     @property
     def position(self) -> Position:
         """The initial position with all mechs."""
-        return Position(self.units, self.boxes, self.zone, self.objective)
+        return Position(self.units, self.boxes, self.zone, self.objective, opponent=self.opponent)
 
     @property
     def positions(self) -> list[Position]:
-        """The initial positions of the battles: one for each combination of team sizes."""
+        """The initial positions of the battles: one for each combination of team sizes and each generated map."""
         ranges = []
         for team, roster in self.position.rosters.items():
             count, sizes = len(roster), getattr(self, f"{team}_sizes")
@@ -171,7 +180,8 @@ class Scenario(Settings):
             require(is_valid, f"Scenario.{team}_sizes", f"minimum and maximum number of mechs, at most {count}", sizes)
             ranges.append(range(sizes[0], sizes[1] + 1) if sizes else [count])
         is_fixed = not self.blue_sizes and not self.red_sizes
-        return [self.position] if is_fixed else [self.position.of_sizes(*sizes) for sizes in product(*ranges)]
+        sized = [self.position] if is_fixed else [self.position.of_sizes(*sizes) for sizes in product(*ranges)]
+        return [replace(one, map_index=i) for one in sized for i in range(self.maps)] if self.maps else sized
 
     @property
     def config(self) -> EnvConfig:
@@ -196,6 +206,7 @@ class Scenario(Settings):
         units, boxes = ([without_defaults(each) for each in entries] for entries in (self.units, self.boxes))
         objective = {"objective": own} if (own := without_defaults(self.objective)) else {}
         sizes = {name: list(own) for name in SIZES if (own := getattr(self, name))}
+        sizes |= {name: own for name in ("maps", "opponent") if (own := getattr(self, name))}
         layout = {"zone": list(self.zone), **objective, **sizes, "boxes": boxes}
         return {"preset": name, **by_preset[name], **layout, "units": units}
 
@@ -224,7 +235,8 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
     """Return a config whose battles each start in one of several scenarios, drawn by the seed of the battle.
 
     Args:
-        scenarios: scenarios with the same rosters, in the same order, and the same settings.
+        scenarios: scenarios with the same settings, except for time limit and winning score. A team has all mechs that
+            one of the scenarios needs; the others are absent.
         weights: relative frequencies of the scenarios, integers in 1..100; equal by default.
 
     Raises:
@@ -234,23 +246,43 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
     require(is_list and all(isinstance(s, Scenario) for s in scenarios), "scenarios", "Scenarios", scenarios)
     shares = [1] * len(scenarios) if weights is None else list(weights)
     require(len(shares) == len(scenarios), "weights", f"{len(scenarios)} numbers, one per scenario", shares)
-    first = scenarios[0]
-    first_values = as_json(first.settings, whole=True) | first.position.rosters
+    for share in shares:
+        check_number("Position.weight", share, OF_SCENARIO)
+    first = comparable(scenarios[0])
     for i, other in enumerate(scenarios[1:], 1):
-        other_values = as_json(other.settings, whole=True) | other.position.rosters
-        difference = first_difference({**first_values, **NO_POOL}, {**other_values, **NO_POOL}, "settings")
+        difference = first_difference(first, comparable(other), "settings")
         if difference:
             raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {i}")
+    settings, every = scenarios[0].settings, [s.position.rosters for s in scenarios]
+    rules = replace(settings.rules, max_episode_s=max(s.settings.rules.max_episode_s for s in scenarios))
+    rosters = {team: united([each[team] for each in every]) for team in TEAMS}
     position_lists = [s.positions for s in scenarios]
     total = lcm(*map(len, position_lists))
     positions = tuple(
-        replace(position, weight=share * total // len(group))
-        for group, share in zip(position_lists, shares, strict=True)
+        replace(
+            position.decided_by(s.settings.rules, rules).in_roster(rosters),
+            weight=share * total // len(group),
+        )
+        for s, group, share in zip(scenarios, position_lists, shares, strict=True)
         for position in group
     )
-    rosters = first.position.rosters
-    battle = replace(first.settings, blue=rosters["blue"], red=rosters["red"], map_spares=0, positions=())
+    battle = replace(settings, rules=rules, blue=rosters["blue"], red=rosters["red"], map_spares=0, positions=())
     return replace(battle, map_pool=len(positions), positions=positions)
+
+
+def comparable(scenario: Scenario) -> dict[str, Any]:
+    """Return the settings that scenarios of one batch must share, as JSON values."""
+    values = as_json(scenario.settings, whole=True)
+    return {**values, **MAY_DIFFER, "rules": {**values["rules"], **RULES_MAY_DIFFER}}
+
+
+def united(rosters: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the longest roster, followed by the mechs that it lacks to contain each of the others."""
+    result = list(max(rosters, key=len))
+    for roster in rosters:
+        for hull, count in Counter(roster).items():
+            result += [hull] * (count - result.count(hull))
+    return tuple(result)
 
 
 def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
@@ -277,7 +309,9 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     parts = {key: typed(hint, rest.pop(key, []), f"{where}.{key}") for key, hint in lists.items()}
     parts["boxes"] = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where) + parts["boxes"]
     objective = from_json(Objective, rest.pop("objective", {}), f"{where}.objective", strict=False)
-    return Scenario(**parts, objective=objective, settings=from_json(EnvConfig, rest, where, ENV_PRESETS[name]()))
+    others = {name: typed(kind, rest.pop(name), f"{where}.{name}") for name, kind in OTHERS.items() if name in rest}
+    settings = from_json(EnvConfig, rest, where, ENV_PRESETS[name]())
+    return Scenario(**parts, **others, objective=objective, settings=settings)
 
 
 def whole_numbers(values: Any) -> Any:

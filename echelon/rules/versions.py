@@ -71,6 +71,7 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "EvalConfig": {"pieces": 0, "video": 0},
     "Unit": {"area": [], "cooldown_s": {}},
+    "Position": {"longest_s": 0.0, "map_index": -1, "opponent": ""},
     "LeagueConfig": {"equal_rating": 0.0, "commander_points": 0.0},
 }
 """Settings added after the first release, keyed by class name and field, with the JSON value that earlier versions used

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,11 +20,14 @@ from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, boxes_from_json, join, read_scenario
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_text
+from echelon.scenarios.piece import find_piece, pieces
 from echelon.sim.model import build_model
 from echelon.world.authored_maps import write_maps
 
 FOLDER = Path(__file__).with_name("files")
 SUFFIX = ".json"
+PLAIN = "plain"
+"""The battle of a preset, among scenarios."""
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -46,8 +50,11 @@ def find_scenario(name: str | os.PathLike[str]) -> Scenario:
     check_text("a scenario", text)
     if isinstance(name, str) and name in scenario_names():
         return read_scenario(FOLDER / f"{name}{SUFFIX}")
+    if isinstance(name, str) and name in pieces():
+        piece = find_piece(name)
+        return replace(piece.scenario, opponent=piece.opponent)
     is_name = os.sep not in text and not text.endswith(SUFFIX) and not Path(text).exists()
-    expected = f"one of {', '.join(scenario_names())}, or the path of a JSON file"
+    expected = f"one of {', '.join((*scenario_names(), *pieces()))}, {PLAIN}, or the path of a JSON file"
     require(not is_name, "a scenario", expected, text)
     return read_scenario(text)
 
@@ -229,8 +236,18 @@ def scene_config(
     return join([item if isinstance(item, Scenario) else find_scenario(item) for item in scenarios], weights)
 
 
-def config_of_words(words: Sequence[str]) -> EnvConfig:
-    """Return `scene_config` of command-line words: names or files, each optionally followed by `:WEIGHT`."""
+def config_of_words(words: Sequence[str], preset: EnvConfig = EnvConfig.small()) -> EnvConfig:
+    """Return `scene_config` of command-line words: names or files, each optionally followed by `:WEIGHT`; `plain` is
+    the battle of `preset`."""
     matches = [re.fullmatch(r"(.*?)(?::(\d{1,9}))?", text, re.DOTALL) for text in words]
     names, weights = zip(*(match.groups() for match in matches if match), strict=True)
-    return scene_config(names, [int(weight or 1) for weight in weights])
+    scenarios = [plain(preset) if name == PLAIN else name for name in names]
+    return scene_config(scenarios, [int(weight or 1) for weight in weights])
+
+
+def plain(config: EnvConfig) -> Scenario:
+    """Return the battles of a config as a scenario, which can be mixed with others."""
+    place = {"x": config.world.size_x / 2, "y": config.world.size_y / 2}
+    teams = {"blue": config.blue, "red": config.red}
+    units = [Unit(team, hull, **place) for team, hulls in teams.items() for hull in hulls]  # type: ignore[arg-type]
+    return Scenario(tuple(units), settings=config, maps=config.map_pool)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from echelon.runtime.errors import require
 from echelon.state import Maps
 from echelon.world.layout import GRAIN, Zone
 from echelon.world.paths import walk_to
-from echelon.world.pool import assemble_maps, bare_ground, bit_columns, column_heights, make_pool
+from echelon.world.pool import assemble_maps, bare_ground, bit_columns, column_heights, make_maps, make_pool, pool_seeds
 
 BY_CLOCK, BY_DEED, BY_CONTROL = 1 + 1e-6, 1 + 2e-6, 1 + 1e-5
 """Factors on parts of the winning score, so that float32 sums reach it despite rounding. An arrival at the time limit
@@ -40,7 +41,8 @@ def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
     """Write the objective of a position into its map. If there are two zones, also write the paths to the nearer
     zone."""
     objective, rules = position.objective, config.rules
-    win = rules.zone_score_to_win_s
+    win, last_tick = rules.zone_score_to_win_s, rules.decisions(position.limit_s(rules)) * rules.decision_repeat
+    maps.last_tick.fill_(last_tick)
     attackers = TEAMS.index(objective.attacking)
     defenders = 1 - attackers
     if objective.kind == "elimination":
@@ -50,7 +52,7 @@ def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
     if objective.kind == "king_of_two":
         add_zone(maps, position, config)
     if objective.kind in ("hold", "escort", "breakthrough"):
-        maps.clock_rate[:, defenders] = win / substeps_of(objective, rules) * BY_CLOCK
+        maps.clock_rate[:, defenders] = win / substeps_of(objective, rules, last_tick) * BY_CLOCK
         maps.control_rate[:, defenders] = 0.0
     if objective.kind in ("escort", "breakthrough"):
         runners = [is_runner(name, objective) and unit.hp > 0 for name, unit in position.named]
@@ -65,10 +67,9 @@ def is_runner(name: str, objective: Objective) -> bool:
     return name == objective.mech if objective.kind == "escort" else name.startswith(objective.attackers)
 
 
-def substeps_of(objective: Objective, rules: RulesConfig) -> int:
+def substeps_of(objective: Objective, rules: RulesConfig, last_tick: int) -> int:
     """Return the substep at which the defenders win."""
-    longest = rules.max_decisions * rules.decision_repeat
-    return min(max(rules.substeps(objective.seconds), 1), longest) if objective.seconds > 0 else longest
+    return min(max(rules.substeps(objective.seconds), 1), last_tick) if objective.seconds > 0 else last_tick
 
 
 def add_zone(maps: Maps, position: Position, config: EnvConfig) -> None:
@@ -114,7 +115,37 @@ def write_maps(config: EnvConfig) -> Maps:
     maps.spawn_cooldown.copy_(on_cpu([[cooldowns_of(unit, config) for unit in row] for row in units]))
     for i, position in enumerate(positions):
         set_objective(maps[i : i + 1], position, config)
+    generated = [i for i, position in enumerate(positions) if position.map_index >= 0]
+    for units in dict.fromkeys(positions[i].units for i in generated):
+        generate(maps, [i for i in generated if positions[i].units == units], config)
     return maps
+
+
+GROUND = ("seed", "material", "solid", "opaque", "hazard", "telemetry")
+GROUND += ("zone_center", "zone_radius", "path_length", "path_direction", "ways")
+"""Fields of maps that do not depend on the mechs."""
+
+
+def generate(maps: Maps, rows: list[int], config: EnvConfig) -> None:
+    """Overwrite terrain, zone and spawns of some maps by those of the generated maps that their positions name.
+
+    Args:
+        maps: one map for each position of `config`.
+        rows: indices of positions with equal units.
+        config: the config.
+    """
+    units = [unit for _, unit in config.positions[rows[0]].named]
+    present = [n for n, unit in enumerate(units) if unit.hp > 0]
+    teams = {team: tuple(units[n].hull for n in present if units[n].team == team) for team in TEAMS}
+    indices = [config.positions[i].map_index for i in rows]
+    own = replace(config, **teams, positions=(), map_pool=max(indices) + 1)
+    made = make_maps(own, build_roster(own, torch.device("cpu")), pool_seeds(own, torch.device("cpu"))[indices])
+    for name in GROUND:
+        maps.get(name)[rows] = made.get(name)
+    for name in ("spawn_pos", "spawn_yaw"):
+        maps.get(name)[on_cpu(rows)[:, None], on_cpu(present)] = made.get(name)
+    for n, places in zip(present, made.spawn_places.unbind(1), strict=True):
+        maps.spawn_places[rows, n] = padding(places, maps.spawn_places.shape[2])
 
 
 def on_cpu(values: Any) -> Tensor:
@@ -213,8 +244,12 @@ def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tenso
 def padded(spots: list[list[Tensor]]) -> Tensor:
     """Stack the possible hull centres of all mechs to `[M, N, K, 3]`, padded with infinity."""
     longest = max(len(entry) for row in spots for entry in row)
-    rows = [[F.pad(entry, (0, 0, 0, longest - len(entry)), value=math.inf) for entry in row] for row in spots]
-    return torch.stack([torch.stack(row) for row in rows])
+    return torch.stack([torch.stack([padding(entry, longest) for entry in row]) for row in spots])
+
+
+def padding(places: Tensor, count: int) -> Tensor:
+    """Pad `places [..., K, 3]` with infinity to `count` places."""
+    return F.pad(places, (0, 0, 0, count - places.shape[-2]), value=math.inf)
 
 
 def check_within(position: Position, roster: Roster, world: WorldConfig) -> None:

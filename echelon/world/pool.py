@@ -106,7 +106,7 @@ def assemble_maps(
         path_direction=field.direction,
         ways=walkways.ways_on_foot(solid, lava, spawn_pos, config),
         telemetry=seen_from_above(solid | opaque, config.world.size_z),
-        **single_zone_objective(len(seeds), roster.num_mechs, seeds.device),
+        **single_zone_objective(len(seeds), roster.num_mechs, config.rules, seeds.device),
         batch_size=[len(seeds)],
     )
     return maps, field

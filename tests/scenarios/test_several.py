@@ -59,12 +59,8 @@ def test_positions_are_drawn_by_weight_and_equal_weights_change_nothing():
             r"^scenarios of one batch must have one shape: settings.comm_dim is 8 here and 4 there, in sc",
         ),
         (
-            duel(rules=echelon.RulesConfig(max_episode_s=9.0)),
-            r": settings.rules.max_episode_s is 60.0 here and 9.0 there",
-        ),
-        (
-            Scene().place("blue", "light", (12, 20)).place("red", "heavy", (30, 20)).scenario,
-            r": settings.blue is .*medium",
+            duel(rules=echelon.RulesConfig(rear_factor=9.0)),
+            r": settings.rules.rear_factor is 1.5 here and 9.0 there",
         ),
     ],
 )

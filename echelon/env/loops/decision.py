@@ -53,6 +53,7 @@ class MapArrays(NamedTuple):
     second_radius: Any
     control_rate: Any
     clock_rate: Any
+    last_tick: Any
     runner: Any
     arrival_score: Any
     loss_score: Any

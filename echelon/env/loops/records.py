@@ -27,7 +27,7 @@ VIEWER = record(floats="quality jam radar_vox path:2 path_length", flags="finds_
 VIEW = record(
     floats="sight_range_vox radar_range_vox bloom_heat muffled_noise noise_scale friends intel heaviest"
     " speed_scale quarter_turn longest targeted_vox critical_heat zone_ceiling_vox longest_path"
-    " score_to_win_s last_tick decision_s contested_share contested_rest",
+    " score_to_win_s decision_s contested_share contested_rest",
     flags="sees_all",
 )
 """Constants of observation that are the same for all mechs."""
@@ -123,7 +123,6 @@ def view_record(sim_model: SimModel) -> Any:
         zone_ceiling_vox=rules.zone_ceiling_vox,
         longest_path=4.0,
         score_to_win_s=rules.zone_score_to_win_s,
-        last_tick=rules.max_decisions * rules.decision_repeat,
         decision_s=rules.decision_s,
         contested_share=rules.contested_share,
         contested_rest=1 - rules.contested_share,

@@ -12,7 +12,7 @@ from echelon.runtime.files import MAX_JSON_BYTES, expect, parse_json, read_file
 
 FOLDER = Path(__file__).parents[2] / "trained"
 TABLE = "trained.json"
-MOST_BYTES = 8 << 20
+MOST_BYTES = 10 << 20
 """Maximum size of all files of the folder, bytes."""
 
 
@@ -42,7 +42,8 @@ class TrainedPolicy:
     """Win rate in these battles, keyed by opponent."""
     rating: float | None = None
     """Bradley-Terry strength in a tournament of the shipped policies of the same task and the scripted tiers; the mean
-    is 1500 (`benchmarks/rate.py`). None for the population that protocol 2 evaluates against."""
+    is 1500 (`benchmarks/rate.py`). None for the population that protocol 2 evaluates against, and before a
+    tournament."""
 
     @property
     def win_rate(self) -> float:

@@ -108,9 +108,13 @@ class TeamCollector(BaseCollector):
         self.watch = Stopwatch(env.device)
         self.battles: CalledBattles | StaticBattles = CalledBattles(env, env.reset())
         stagger_episode_starts(env)
-        self.exists = assignment.exists(self.battles.leaves)
-        """`[G, A]` bool, False for padding; None if all teams of the learner have the same size."""
-        self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
+        padding = assignment.exists(self.battles.leaves)
+        self.has_absent = bool((env.sim_model.maps.spawn_hp == 0).any())
+        """Whether mechs are absent in some battles."""
+        self.exists = padding
+        """`[G, A]` bool, False for padding and for mechs that are absent in the current battle; None if there are
+        neither."""
+        self.views = LearnerViews(assignment, learner, self.value_head, padding, env.device)
         teams = sum(battles.stop - battles.start for _, battles in assignment.teams[LEARNER])
         self._make_counts(teams)
         self.on_decision: list[OnDecision] = []
@@ -130,7 +134,9 @@ class TeamCollector(BaseCollector):
         env, rules = self.env, self.env.config.rules
         self.earned = torch.zeros(teams, len(env.reward_terms), dtype=torch.float32, device=env.device)
         # Upper bound on the number of times that a battle can be truncated in one rollout
-        self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // rules.max_decisions + 1
+        limits_s = [position.limit_s(rules) for position in env.config.positions] or [rules.max_episode_s]
+        shortest = rules.decisions(min(limits_s))
+        self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // shortest + 1
         self.final_views: FinalViews | None = None
         """Final views of truncated battles; None if no battle can be truncated, and before the first decision."""
         self.buffer: TensorDict | None = None
@@ -240,6 +246,9 @@ class TeamCollector(BaseCollector):
     def _decide(self) -> None:
         """Compute one decision of all battles and write it to the rollout as step `at`."""
         shown, battles, row = self.battles.leaves, self.battles, self._row
+        if self.has_absent:
+            present = self.env.sim_model.maps.spawn_hp[self.env.state.map_id] > 0
+            self.exists = self.assignment.mech_rows({g: present[:, span] for g, span in self.env.teams.items()})
         with part("act"):
             view = None
             if row is not None:
@@ -308,6 +317,8 @@ class TeamCollector(BaseCollector):
         step |= values | {("next", name): self.assignment.each_team(after[name,]) for name in FLAGS}
         step["is_init",] = self.assignment.each_team(shown["is_init",])
         step["next", "reward"] = reward[..., None]
+        if self.exists is not None:
+            step[EXISTS,] = self.exists
         if self._row is not None:
             for key, leaf in step.items():
                 place = self._row[key]
@@ -315,8 +326,6 @@ class TeamCollector(BaseCollector):
                     place.copy_(leaf)
             return
         step["next", "state_value"] = torch.zeros_like(values["state_value",])
-        if self.exists is not None:
-            step[EXISTS,] = self.exists
         if self.buffer is None:
             self._allocate(step, decided)
         assert self.buffer is not None
@@ -379,8 +388,6 @@ class TeamCollector(BaseCollector):
             if self.env.device.type == "cpu" and not self.cuda_graph:
                 places = {key: leaf.unbind(0) for key, leaf in leaves_from(self.buffer).items()}
                 self._rows = [{key: leaf[t] for key, leaf in places.items()} for t in range(self.decisions)]
-                if self.exists is not None:
-                    self.buffer.get(EXISTS).copy_(self.exists)
 
 
 def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
@@ -398,7 +405,7 @@ def stagger_episode_starts(env: EchelonEnv) -> None:
     """
     rules, state = env.config.rules, env.state
     share = noise.uniform(state.seed, 0, Stream.STAGGER, 1)[:, 0]
-    decisions = (share * rules.max_decisions).long()
+    decisions = (share * (env.sim_model.maps.last_tick[state.map_id] / rules.decision_repeat)).long()
     env.state = state.replace(
         tick=decisions * rules.decision_repeat,
         score=(share * rules.zone_score_to_win_s)[:, None].expand_as(state.score).clone(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -21,12 +21,12 @@ from torchrl.objectives import LossModule
 from echelon.env.blocks import one_thread
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic, PolicyOperator, ValueHead
-from echelon.learn.models.keys import IS_INIT, TELEMETRY
 from echelon.learn.padding import EXISTS, without_padding
 from echelon.learn.ppo.forked_parts import CAN_FORK, ForkedParts, Part, SharedMemory
+from echelon.learn.ppo.sequences import DECISIONS, LIVING, NOT_OF_MECHS, MechSequences, Sequences
 from echelon.rules.actions import CONTROLS, Act
 from echelon.runtime.compile import PROGRESS, keep_graphs
-from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
+from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.device import can_compile
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
@@ -43,16 +43,7 @@ HEADS: dict[str, tuple[int, ...]] = {
 """Action columns by purpose, as plain ints for torch.compile; all other columns are the message."""
 LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
 DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in (*HEADS, "message")))
-LIVING, DECISIONS = "living", "decisions"
-"""Entries `[S, L, 1]`: numbers of decisions of living mechs and of all mechs in the full minibatch. With gradient
-accumulation or several processes they exceed the counts of the data; without these entries the data is counted."""
-NOT_OF_MECHS = (TELEMETRY, IS_INIT, EXISTS, LIVING, DECISIONS, "enemy")
-"""Entries of a minibatch without a mech axis of the learner's team."""
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
-TRAINING_KEYS = (
-    *("observation", "telemetry", "enemy", "mask", EXISTS, "is_init", "pre_tanh", "pre_tanh_log_prob", "advantage"),
-    *("state_value", "state_value_normalized", "value_target", "value_target_normalized"),
-)
 ESTIMATES = ("advantage", "value_target", "value_target_normalized")
 """The entries of `TRAINING_KEYS` that are recomputed for every rollout."""
 CPU_PART = 24_576
@@ -281,6 +272,8 @@ class PPO:
         """Memory shared by the processes that compute parts."""
         self.side_by_side = ForkedParts(self._part, None, 1)
         """Computes the parts of a minibatch."""
+        self.drops_absent = False
+        """Whether batches mark absent mechs by `exists`, and their sequences are left out; only with `is_shared`."""
         self.cuda_graph = cuda_graph and ranks.is_alone
         self.optimizer = self._make_optimizer(device)
         self.found_inf = torch.zeros((), dtype=torch.float32, device=device)
@@ -367,7 +360,8 @@ class PPO:
 
     def _update(self, batch: TensorDictBase, memory: TensorDictBase) -> dict[str, Tensor]:
         """Like `update`, but without changing the number of threads."""
-        sequences = self._in_place(Sequences(batch, memory, self.config.chunk_decisions))
+        kind = MechSequences if self.drops_absent else Sequences
+        sequences = self._in_place(kind(batch, memory, self.config.chunk_decisions))
         if self.sequences is None or self.sequences.places() != sequences.places():
             self.graphed.forget()
         self.sequences = sequences
@@ -540,60 +534,3 @@ def total(losses: Mapping[str, Tensor]) -> Tensor:
 def detached(losses: Mapping[str, Tensor]) -> Tensor:
     """Return the entries of a report as one tensor `[entries]`, detached from the graph."""
     return torch.stack([value.detach() if value.dim() == 0 else value.detach().mean() for value in losses.values()])
-
-
-class Sequences:
-    """A rollout `[G, T]`, split into G * T / length training sequences of equal length.
-
-    Args:
-        batch: the rollout with advantages; only its `TRAINING_KEYS` are used.
-        memory: recurrent memory at the start of each sequence, `[G, T / length]`.
-        length: length L of a sequence.
-    """
-
-    def __init__(self, batch: TensorDictBase, memory: TensorDictBase, length: int) -> None:
-        # `TeamCollector` stores time as the first dimension, so this transpose and flatten copy nothing.
-        self.data = batch.select(*TRAINING_KEYS, strict=False).transpose(0, 1).flatten(0, 1)
-        self.memory = memory.transpose(0, 1).flatten(0, 1)
-        self.length = length
-        self.teams = batch.shape[0]
-        self.count = memory.shape.numel()
-        # A batch from TorchRL's `next(collector)` has no device, so read it from one of its tensors.
-        self.device = batch.get("is_init").device
-
-    def places(self) -> tuple[int, ...]:
-        """Return the addresses of the tensors; they may differ between rollouts."""
-        return tuple(storage_of(leaf) for data in (self.data, self.memory) for leaf in data.values(True, True))
-
-    def shuffled(self, parts: int) -> Iterator[Tensor]:
-        """Yield indices of all sequences in random order, split into `parts` of nearly equal size."""
-        yield from torch.randperm(self.count, device=self.device).tensor_split(parts)
-
-    def decisions(self, sequences: int) -> int:
-        """Return the number of mech decisions in this number of sequences."""
-        return sequences * self.length * self.data.get("mask").shape[-1]
-
-    def rows(self, index: Tensor) -> Tensor:
-        """Return the rows of `data` that hold the sequences `index [S]`, `[L * S]`, with time first."""
-        chunk, team = index // self.teams, index % self.teams
-        offsets = torch.arange(self.length, device=self.device)[:, None] * self.teams
-        return (chunk * self.length * self.teams + team + offsets).flatten()
-
-    def counted(self, index: Tensor) -> TensorDictBase:
-        """Return `mask [L * S, A]` of the sequences `index [S]`, and `exists` if there is padding."""
-        rows, data = self.rows(index), self.data.select("mask", EXISTS, strict=False)
-        return data.apply(lambda leaf: leaf.index_select(0, rows), batch_size=rows.shape)
-
-    def take(self, index: Tensor) -> TensorDictBase:
-        """Return the sequences `index [S]`, batch `[S, L]`, with the `memory` of their first step at every step."""
-        rows, shape = self.rows(index), (self.length, len(index))
-
-        def pick(leaf: Tensor) -> Tensor:
-            return leaf.index_select(0, rows).unflatten(0, shape)
-
-        def expand(leaf: Tensor) -> Tensor:
-            first = leaf.index_select(0, index)
-            return first[:, None].expand(-1, self.length, *first.shape[1:])
-
-        sequences = self.data.apply(pick, batch_size=shape).transpose(0, 1)
-        return sequences.set("memory", self.memory.apply(expand, batch_size=sequences.shape))

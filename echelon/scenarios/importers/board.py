@@ -1,7 +1,7 @@
 """Importer of MegaMek's boards (`.board`): each hex becomes a square of ground columns.
 
 A hex becomes a square with a side of `HEX_VOX` columns. Every second column of hexes lies half a square lower, as in
-the game, so each square touches the six squares that its hex touches. The importer reads hexes in the order of the file.
+the game, so each square touches the six squares that its hex touches. The importer reads hexes in file order.
 MegaMek does the same and ignores the numbers of hexes, which differ from the order in 3 of 1,123 boards.
 """
 

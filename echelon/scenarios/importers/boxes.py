@@ -46,8 +46,8 @@ def boxes_of(name: str, dense: np.ndarray) -> tuple[Box, ...]:
 def rectangles_of(mask: np.ndarray) -> np.ndarray:
     """Return rectangles `[K, 4]` that cover the True cells of `mask [Y, X]` exactly, without overlap.
 
-    Each row of the result is x0, y0, x1, y1 with x0 <= x < x1 and y0 <= y < y1. The rectangles are built from runs along
-    x or from runs along y, whichever gives fewer rectangles.
+    Each row of the result is x0, y0, x1, y1 with x0 <= x < x1 and y0 <= y < y1. The rectangles are built from runs
+    along x or from runs along y, whichever gives fewer rectangles.
     """
     return min(runs_of(mask), runs_of(mask.T)[:, [1, 0, 3, 2]], key=len)
 

@@ -61,7 +61,7 @@ def test_policies_are_sorted_by_rating_within_task():
         elif one.task == other.task:
             assert other.rating is None and (one.rating is not None or one.win_rate >= other.win_rate)
     for name, row in trained().items():
-        assert (row.rating is None) == held_out(f"trained:{name}")
+        assert row.rating is None or not held_out(f"trained:{name}")
 
 
 @pytest.mark.parametrize("name", NAMES)

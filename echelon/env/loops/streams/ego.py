@@ -126,13 +126,13 @@ def settings(
 
 
 @device_function
-def clock(battle: BattleRow, hull: Hull, row: Any, at: Any, view: View) -> None:
+def clock(battle: BattleRow, hull: Hull, field: Any, row: Any, at: Any, view: View) -> None:
     """Fill the columns of `ego.zone_and_clock` that dead mechs observe too."""
     own, enemy = (1, 0) if hull.is_red else (0, 1)
     row[at.own_score] = min(battle.score[own] / view.score_to_win_s, ONE)
     row[at.enemy_score] = min(battle.score[enemy] / view.score_to_win_s, ONE)
     row[at.control] = battle.control[own] - battle.control[enemy]
-    row[at.time] = np.float32(battle.tick) / view.last_tick
+    row[at.time] = np.float32(battle.tick) / field.last_tick
 
 
 @device_function
@@ -141,7 +141,7 @@ def show(n: int, sources: Any, streams: Streams) -> None:
     scratch, tables, views = sources.scratch, sources.tables, sources.views
     rules, hull, view, at = tables.rules[0], tables.hulls[n], views.numbers[0], views.columns[0].ego
     mech, viewer, cockpit, row = scratch.records.mechs[n], scratch.viewers[n], views.cockpits[n], streams.ego[n]
-    clock(scratch.records.battles[0], hull, row, at, view)
+    clock(scratch.records.battles[0], hull, sources.field, row, at, view)
     if mech.hp > ZERO:
         body(mech, hull, cockpit, row, at, rules, view)
         threats(n, scratch, tables, row, at, view)

@@ -163,7 +163,6 @@ def zone_and_clock(state: State, sim_model: SimModel) -> dict[str, Tensor]:
     at_edge = ~inside & (path == 0).all(-1)
     path = torch.where(at_edge[..., None], unit(to_zone), path)
     score = exact.divide(state.score, rules.zone_score_to_win_s)
-    last_tick = rules.max_decisions * rules.decision_repeat
     return {
         "in_zone": inside,
         "zone_vector": exact.divide(to_body(to_zone, facing), longest),
@@ -173,7 +172,7 @@ def zone_and_clock(state: State, sim_model: SimModel) -> dict[str, Tensor]:
         "own_score": roster.of_own_team(score).clamp_max(1.0),
         "enemy_score": roster.of_enemy_team(score).clamp_max(1.0),
         "control": roster.of_own_team(state.control) - roster.of_enemy_team(state.control),
-        "time": exact.divide(state.tick.float(), last_tick)[:, None].expand_as(mechs.yaw),
+        "time": exact.divide(state.tick.float(), maps.last_tick[state.map_id])[:, None].expand_as(mechs.yaw),
     }
 
 

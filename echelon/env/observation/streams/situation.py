@@ -34,7 +34,7 @@ def situation(state: State, team: int, sim_model: SimModel) -> Tensor:
         "own_score": score[:, team],
         "enemy_score": score[:, 1 - team],
         "control": state.control[:, team] - state.control[:, 1 - team],
-        "time": exact.divide(state.tick.float(), rules.max_decisions * rules.decision_repeat),
+        "time": exact.divide(state.tick.float(), maps.last_tick[state.map_id]),
         "is_heard": state.tick % (sim_model.config.command.period * rules.decision_repeat) == 0,
     }
     return pack(SITUATION, values, mask)
