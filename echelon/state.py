@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -45,6 +46,13 @@ class Fields:
                 if value.shape[: mine.ndim] != mine.batch_size:
                     expected = f"{type(self).__name__}.{name} must begin with {tuple(mine.batch_size)}"
                     raise RuntimeError(f"{expected}, got {tuple(value.shape)}")
+            return self.with_valid(changes)
+
+        def with_valid(self, changes: Mapping[str, Tensor | TensorClass]) -> Fields:
+            """Return a copy as `replace` does, without checks of the changes: they must be valid."""
+            if torch.compiler.is_compiling():
+                return super().replace(**changes)
+            mine = self.__dict__["_tensordict"]
             source = {**mine._tensordict, **changes}
             fields = TensorDict._new_unsafe(source, batch_size=mine.batch_size, device=mine.device)
             return type(self)._from_tensordict(fields, safe=False)

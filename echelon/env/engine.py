@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -252,12 +253,18 @@ class Engine:
     ) -> DecisionResult:
         """Play a decision of all battles in numba loops."""
         with no_grad_outside_inference_mode():
-            with part("play"):
-                state, streams = loops.play(before, action, None if observer is None else observer.tick)
+            watch = None if observer is None else observer.tick
+            if loops.judges:
+                with part("play"):
+                    result = loops.decide(before, action, watch)
+            else:
+                with part("play"):
+                    state, streams = loops.play(before, action, watch)
+                with part("judge"):
+                    result = self.judge(before, state, streams, self.sim_model, loops.statistics)
             if buffers is not None:
-                streams = write_streams(streams, buffers)
+                result = replace(result, streams=write_streams(result.streams, buffers))
             with part("judge"):
-                result = self.judge(before, state, streams, self.sim_model, loops.statistics)
                 return decision.add_extra_reward_terms(before, result, self.sim_model, self.extra_rewards)
 
     def decide_dense(

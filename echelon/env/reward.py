@@ -16,6 +16,7 @@ from echelon.runtime.compile import outside_graphs
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import either
 from echelon.runtime.limits import ANY, LONGEST_NAME, check_function, check_number, typed
+from echelon.sim.formulas import approach, credited, mixed
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -77,11 +78,11 @@ def terms(before: State, after: State, ending: Ending, sim_model: SimModel) -> d
 
     lead = (ending.winner == int(Winner.BLUE)).float() - (ending.winner == int(Winner.RED)).float()
     return {
-        "approach": alive * (path_length(before, sim_model) - cfg.gamma * path_length(after, sim_model)),
+        "approach": approach(alive, path_length(before, sim_model), path_length(after, sim_model), cfg.gamma),
         "zone": (now.zone_s > was.zone_s) * roster.of_own_team(after.control),
-        "damage": offence * (now.damage - was.damage),
-        "kill": offence * (now.kills - was.kills),
-        "assist": offence * (now.assists - was.assists),
+        "damage": credited(offence, was.damage, now.damage),
+        "kill": credited(offence, was.kills, now.kills),
+        "assist": credited(offence, was.assists, now.assists),
         "death": died * either(contested, cfg.contested_death, 1.0),
         "terminal": (ending.terminated * lead)[:, None] * either(roster.is_red, -1.0, 1.0),
     }
@@ -127,5 +128,5 @@ def weighted(
     paid = torch.stack([weight * named[name] for name, weight in weights if name in named])
     # Stack, then permute: on a CPU this takes half the time of stacking along the last axis.
     individual = paid.permute(1, 2, 0).contiguous()
-    team = (1 - cfg.team_mix_alpha) * sim_model.roster.team_mean(individual)
-    return cfg.team_mix_alpha * individual + sim_model.roster.of_own_team(team)
+    mean = sim_model.roster.of_own_team(sim_model.roster.team_mean(individual))
+    return mixed(individual, mean, cfg.team_mix_alpha, 1 - cfg.team_mix_alpha)

@@ -114,3 +114,18 @@ def projects_between(a: Number, b: Number, apart: Number, radius_sq: Number, hal
 def loudness(noise: Number, distance: Number, cover: Number, one: Number) -> Number:
     """Return the loudness of a noise at a distance in vox, times the factor `cover` of obstacles in between."""
     return noise / (one + distance * distance) * cover
+
+
+def approach(alive: Number, before: Number, after: Number, gamma: Number) -> Number:
+    """Return the shaping reward of a living mech whose distance to the zone changed from `before` to `after`."""
+    return alive * (before - gamma * after)
+
+
+def credited(factor: Number, before: Number, after: Number) -> Number:
+    """Return `factor` times the increase of a count in a decision."""
+    return factor * (after - before)
+
+
+def mixed(own: Number, mean: Number, own_share: Number, mean_share: Number) -> Number:
+    """Return a mech's reward: `own_share` of its own plus `mean_share` of the mean of its team."""
+    return own_share * own + mean_share * mean

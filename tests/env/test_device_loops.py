@@ -85,13 +85,14 @@ def test_differing_loops_are_replaced_before_training(monkeypatch, caplog):
     config = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("medium", "scout"), red=("heavy", "light"))
     env = EchelonEnv(config, 2, CPU, 1, backend="loops")
     assert "loops" in rehearse(env).line and env.form == "loops"
-    play = Loops.play
+    decide = Loops.decide
 
     def fault(*arguments):
-        state, streams = play(*arguments)
-        return state.replace(mechs=state.mechs.replace(heat=state.mechs.heat + 0.01)), streams
+        result = decide(*arguments)
+        mechs = result.state.mechs.replace(heat=result.state.mechs.heat + 0.01)
+        return dataclasses.replace(result, state=result.state.replace(mechs=mechs))
 
-    monkeypatch.setattr(Loops, "play", fault)
+    monkeypatch.setattr(Loops, "decide", fault)
     rehearse(env)
     assert env.form == "eager" and "loops differs in" in caplog.text and env.engine.loops is None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from builders import brawl
+from tensordict import TensorDict
 from tiers import usually
 
 from echelon.arena.batch_arena import BatchArena, Battle
@@ -18,7 +19,7 @@ from echelon.env import engine
 from echelon.env.env import EchelonEnv
 from echelon.env.form import form_of
 from echelon.rules.catalog import read_catalog
-from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime import jit, noise
 from echelon.runtime.errors import ConfigError
@@ -46,6 +47,19 @@ ODD_RULES = RulesConfig(
     contested_share=0.3,
 )
 """Values other than the defaults, for numbers that both forms read."""
+ODD_REWARD = RewardConfig(
+    approach=5.3,
+    zone=0.07,
+    damage=0.011,
+    kill=1.3,
+    assist=0.7,
+    death=-0.37,
+    terminal=4.1,
+    contested_offence=1.7,
+    contested_death=0.3,
+    team_mix_alpha=0.43,
+    gamma=0.987,
+)
 RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 
@@ -166,6 +180,39 @@ def test_copied_loops_allocate_their_own_memory(copy_of):
     (after, shown), (expected, also_shown) = copied.play(state.clone(), action), loops.play(state, action)
     assert same(after.to_tensordict(), expected.to_tensordict())
     assert all(torch.equal(shown[name], also_shown[name]) for name in shown)
+
+
+@pytest.mark.parametrize("time_up_terminates", [False, True])
+def test_loops_and_dense_form_agree_on_endings_and_rewards(time_up_terminates):
+    """Battles that are decided by elimination, score, hit points or not at all, in contested and empty zones."""
+    battles, draws = 64, torch.Generator().manual_seed(1)
+    rules = RulesConfig(max_episode_s=60.0, time_up_terminates=time_up_terminates)
+    config = dataclasses.replace(SMALL, rules=rules, red=("heavy",) * 3 + ("scout",))
+    env = EchelonEnv(dataclasses.replace(config, reward=ODD_REWARD), battles, "cpu", 2, backend="loops")
+    env.reset()
+
+    def uniform(*shape):
+        return torch.rand(battles, *shape, generator=draws)
+
+    state, count, seen, paid = env.state.clone(), config.num_mechs, set(), []
+    center = env.sim_model.maps.zone_center[state.map_id][:, None]
+    state.mechs.pos[..., :2] = center + (state.mechs.pos[..., :2] - center) * uniform(count, 1)
+    state.mechs.hp *= 0.02 * (uniform(count) > uniform(1))
+    state.control[:], state.score[:] = uniform(2) * (uniform(2) > 0.4), rules.zone_score_to_win_s * uniform(1)
+    state.score[::3] *= 1 + 0.3 * uniform(2)[::3]
+    state.tick[::2] = (rules.max_decisions - 1) * rules.decision_repeat
+    state.tally.damage[:] = 100 * uniform(count)
+    for action in 2 * torch.rand(6, battles, count, env.action_spec["blue", "action"].shape[-1], generator=draws) - 0.6:
+        dense, loops = env.engine.decide_dense(state.clone(), action), env.engine.loops.decide(state.clone(), action)
+        assert same(TensorDict(leaves(dense.state)), TensorDict(leaves(loops.state)))
+        for kind in ("flags", "outcome"):
+            assert same(TensorDict(getattr(dense, kind)), TensorDict(getattr(loops, kind))), kind
+        assert dense.reward_terms.numpy().tobytes() == loops.reward_terms.numpy().tobytes()
+        seen |= set(zip(loops.outcome["reason"][:, 0].tolist(), loops.outcome["winner"][:, 0].tolist(), strict=True))
+        paid.append(loops.reward_terms.flatten(0, 1))
+        state = loops.state.replace(tick=state.tick)
+    assert {reason for reason, _ in seen} == {0, 1, 2, 3} and {winner for _, winner in seen} == {-1, 0, 1, 2}
+    assert (torch.cat(paid) != 0).any(0).all()
 
 
 @pytest.mark.requirement("R55")

@@ -55,13 +55,14 @@ def test_doctor_measures_and_stores_the_result(short, capsys):
 
 @loops
 def test_unequal_loops_are_not_preferred(short, monkeypatch):
-    play = Loops.play
+    decide = Loops.decide
 
     def fault(*arguments):
-        state, streams = play(*arguments)
-        return state.replace(mechs=state.mechs.replace(heat=-state.mechs.heat * -1.0000001)), streams
+        result = decide(*arguments)
+        mechs = result.state.mechs.replace(heat=-result.state.mechs.heat * -1.0000001)
+        return dataclasses.replace(result, state=result.state.replace(mechs=mechs))
 
-    monkeypatch.setattr(Loops, "play", fault)
+    monkeypatch.setattr(Loops, "decide", fault)
     result = measure.measure(CPU)
     assert not result.is_equal and "OTHER BITS" in result.line
     assert not dataclasses.replace(result, loops_per_s=1e9).prefers_loops
@@ -74,7 +75,7 @@ def test_failed_measurement_deletes_the_old_result(short, monkeypatch):
     def fault(*arguments):
         raise RuntimeError("no loops today")
 
-    monkeypatch.setattr(Loops, "play", fault)
+    monkeypatch.setattr(Loops, "decide", fault)
     with pytest.raises(RuntimeError):
         measure.measure(CPU)
     assert load_measurement(CPU) is None

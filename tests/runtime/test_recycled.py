@@ -1,24 +1,31 @@
-"""Reuse of arrays that are no longer referenced."""
+"""Reuse of sets of arrays that are no longer referenced."""
 
+import numpy as np
 import torch
 
 from echelon.env.loops.play import KEPT, ArrayPool
 
 
-def test_array_is_reused_when_it_is_no_longer_referenced():
+def pair():
+    return {"x": np.empty((4, 3), np.float32), "y": [np.empty(4, np.int64)]}
+
+
+def test_set_is_reused_when_none_of_its_arrays_is_referenced():
     memory = ArrayPool()
-    first = torch.from_numpy(memory.empty("x", (4, 3), "float32"))
-    place, row = first.data_ptr(), first[1:2]
-    del first
-    other = torch.from_numpy(memory.empty("x", (4, 3), "float32"))
-    assert other.data_ptr() != place
+    first = memory.take("state", 4, pair)
+    whole, row = torch.from_numpy(first["x"]), torch.from_numpy(first["y"][0])[1:2]
+    other = memory.take("state", 4, pair)
+    assert other is not first
+    del whole
+    assert memory.take("state", 4, pair) is other
     del row
-    assert memory.empty("x", (4, 3), "float32").ctypes.data == place
-    assert memory.empty("x", (4, 3), "float64").ctypes.data != place
-    assert memory.empty("y", (4, 3), "float32").ctypes.data != place
+    held = torch.from_numpy(other["x"])
+    assert memory.take("state", 4, pair) is first
+    assert memory.take("state", 3, pair) is not first and memory.take("shown", 4, pair) is not first
+    del held
 
 
 def test_referenced_array_is_not_reused():
     memory = ArrayPool()
-    held = [memory.empty("x", (5,), "int64") for _ in range(3 * KEPT)]
-    assert len({array.ctypes.data for array in held}) == 3 * KEPT
+    held = [torch.from_numpy(memory.take("state", 5, pair)["x"]) for _ in range(3 * KEPT)]
+    assert len({tensor.data_ptr() for tensor in held}) == 3 * KEPT

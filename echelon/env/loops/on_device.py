@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from echelon.runtime.device_loops import DeviceRecords, empty_device_records, la
 from echelon.runtime.jit import device_function
 from echelon.sim.loops import lanes
 from echelon.sim.loops.movement import Boxes
-from echelon.sim.loops.packing import FIELDS, PARTS, Parts, Records, row_picker, shapes_of
+from echelon.sim.loops.packing import FIELDS, PARTS, Parts, Records, fields_of, row_picker, shapes_of
 from echelon.sim.loops.records import Scratch
 from echelon.sim.loops.segments import Line
 from echelon.sim.model import SimModel
@@ -97,7 +98,7 @@ def processors(device: torch.device) -> int:
 class DeviceLoops(Loops):
     """`Loops` on a GPU. They do not support an observer: recorders run the same battles in the dense form."""
 
-    statistics = staticmethod(final_statistics)  # type: ignore[assignment]
+    judges, statistics = False, staticmethod(final_statistics)  # type: ignore[assignment]
 
     def __init__(self, sim_model: SimModel, blocks: Blocks, device: torch.device) -> None:
         super().__init__(sim_model, blocks)
@@ -112,7 +113,13 @@ class DeviceLoops(Loops):
         """Pickle the arguments; the copy gets its own number."""
         return DeviceLoops, (self.sim_model, self.blocks, self.device)
 
-    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    def _reused(self, kind: str, batch: int, build: Callable[[], Any]) -> Any:
+        return build()
+
+    def _fields(self, state: State) -> Parts:
+        return fields_of(state)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Tensor:
         kind = dtype if isinstance(dtype, torch.dtype) else torch.from_numpy(np.empty(0, dtype)).dtype
         with no_grad_outside_inference_mode():
             return torch.empty(shape, dtype=kind, device=self.device)
@@ -120,7 +127,7 @@ class DeviceLoops(Loops):
     def _log(self, state: State, rows: int) -> Any:
         return None
 
-    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
+    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, *others: Any) -> None:
         actions, focus_slots, before, after, ground, maps, *_ = arguments
         read = [actions, focus_slots, *itertools.chain(*before), *maps]
         run_loops(self.number, plays, read, [*itertools.chain(*after), *ground, *streams])

@@ -10,9 +10,13 @@ import numpy as np
 from echelon.env.loops.stream_arrays import FILLED
 from echelon.env.observation import features, layout, sensing
 from echelon.env.observation.streams import contacts, ego
+from echelon.env.outcome import SCORE_TIE_S, Reason, Winner
+from echelon.env.reward import TERMS
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
+from echelon.rules.config import RewardConfig
 from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.rules.specs import MAX_TIMERS, MAX_WEAPONS
+from echelon.runtime.limits import hints_of
 from echelon.sim.loops.records import record
 from echelon.sim.loops.tables import filled
 from echelon.sim.model import SimModel
@@ -20,6 +24,8 @@ from echelon.sim.model import SimModel
 View: TypeAlias = Any
 Viewer: TypeAlias = Any
 Cockpit: TypeAlias = Any
+Codes: TypeAlias = Any
+Reward: TypeAlias = Any
 Viewers: TypeAlias = Any  # [N] VIEWER
 Cockpits: TypeAlias = Any  # [N] COCKPIT
 VIEWER = record(floats="quality jam radar_vox path:2 path_length", flags="finds_painted")
@@ -52,6 +58,30 @@ ACTION = record(
 """Index of each part of an action; see `actions.Act`."""
 
 
+CODES = record(
+    floats="score_tie_s",
+    longs="last_tick",
+    ints="running_winner draw blue red running_reason elimination zone time_up objective",
+    flags="time_up_terminates",
+)
+"""Numbers of `outcome.judge`: a `Winner` or a `Reason` by name, and limits. `last_tick`: the battle's last substep."""
+REWARD = record(
+    floats=f"{' '.join(name for name in hints_of(RewardConfig))} team_share blue_size red_size",
+    indices=" ".join(f"at_{name}" for name in TERMS),
+)
+"""The fields of `RewardConfig`, team sizes, and the index of each term in `reward.TERMS`. `team_share` is
+1 - `team_mix_alpha`."""
+
+
+class ScoreTables(NamedTuple):
+    """Constants of outcomes and rewards, which GPU loops do not use."""
+
+    codes: Any
+    """[1] CODES."""
+    reward: Any
+    """[1] REWARD."""
+
+
 class ViewTables(NamedTuple):
     """Constants of actions and observation, which substeps do not need."""
 
@@ -77,6 +107,35 @@ def build_view_tables(sim_model: SimModel) -> ViewTables:
         cockpit_records(sim_model),
         sim_model.roster.squad.numpy(),
     )
+
+
+def build_score_tables(sim_model: SimModel) -> ScoreTables:
+    """Return the constants of `sim_model`."""
+    rules, roster = sim_model.rules, sim_model.roster
+    winners = {name: Winner[name.upper()] for name in ("draw", "blue", "red")}
+    reasons = {name: Reason[name.upper()] for name in ("elimination", "zone", "time_up", "objective")}
+    codes = filled(
+        CODES,
+        1,
+        **winners,
+        **reasons,
+        running_winner=Winner.RUNNING,
+        running_reason=Reason.RUNNING,
+        score_tie_s=SCORE_TIE_S,
+        last_tick=rules.max_decisions * rules.decision_repeat,
+        time_up_terminates=rules.time_up_terminates,
+    )
+    config = sim_model.config.reward
+    reward = filled(
+        REWARD,
+        1,
+        **{name: getattr(config, name) for name in hints_of(RewardConfig)},
+        **{f"at_{name}": column for column, name in enumerate(TERMS)},
+        team_share=1 - config.team_mix_alpha,
+        blue_size=roster.num_blue,
+        red_size=roster.num_mechs - roster.num_blue,
+    )
+    return ScoreTables(codes, reward)
 
 
 def cockpit_records(sim_model: SimModel) -> Any:

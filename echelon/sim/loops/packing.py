@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,27 +44,49 @@ class Records(NamedTuple):
     """[C] CLOUD."""
 
 
-def fields_of(state: State) -> Parts:
-    """Return the fields of a state that are stored in records, as arrays."""
+def leaves_of_parts(state: State) -> list[Tensor]:
+    """Return the tensors of a state that records store, in the order of `PARTS` and `FIELDS`."""
     # Read fields as dict items, because attribute access takes a microsecond per field.
-    leaves = {part: dict(getattr(state, part).items()) for part in ("mechs", "tally", "shots", "clouds")}
-    mechs, tally, shots, clouds = ([leaves[part][name] for name in FIELDS[part]] for part in leaves)
-    battles = [getattr(state, name).unsqueeze(1) for name in FIELDS["battles"]]
-    paint = [state.mechs.paint.flatten(1), state.mechs.painter.flatten(1)]
-    return tuple(tuple(array(values) for values in part) for part in (battles, mechs, tally, paint, shots, clouds))
+    whole = dict(state.items())
+    parts = {part: dict(whole[part].items()) for part in ("mechs", "tally", "shots", "clouds")}
+    parts |= {"battles": whole, "paint": {"left": parts["mechs"]["paint"], "by": parts["mechs"]["painter"]}}
+    return [parts[part][name] for part in PARTS for name in FIELDS[part]]
 
 
-def state_of(fields: Parts, state: State, **others: Tensor) -> State:
-    """Return `state` with the given fields and `others` replaced."""
-    tensors = [[tensor(values) for values in part] for part in fields]
-    by_part = {part: dict(zip(FIELDS[part], arrays, strict=True)) for part, arrays in zip(PARTS, tensors, strict=True)}
-    paint, painter = (values.view_as(state.mechs.paint) for values in by_part["paint"].values())
-    return state.replace(
-        mechs=state.mechs.replace(**by_part["mechs"], paint=paint, painter=painter),
-        **{part: getattr(state, part).replace(**by_part[part]) for part in ("tally", "shots", "clouds")},
-        **{name: values.squeeze(1) for name, values in by_part["battles"].items()},
-        **others,
-    )
+def fields_of(state: State) -> Parts:
+    """Return the fields of a state that records store, as arrays."""
+    leaves = iter(leaves_of_parts(state))
+    parts = {part: [next(leaves) for _ in FIELDS[part]] for part in PARTS}
+    parts["battles"] = [values.unsqueeze(1) for values in parts["battles"]]
+    parts["paint"] = [values.flatten(1) for values in parts["paint"]]
+    return tuple(tuple(array(values) for values in part) for part in parts.values())
+
+
+def as_in_state(fields: Parts, packs: int) -> list[Any]:
+    """Return views of the arrays `fields`, in their order, with the shapes of a state; `packs` is the number P."""
+    battles, *others = fields
+    shaped = [values.reshape(values.shape[0], *values.shape[2:]) for values in battles]
+    for part, arrays in zip(list(PARTS)[1:], others, strict=True):
+        for values in arrays:
+            is_paint = part == "paint"
+            shaped.append(values.reshape(values.shape[0], values.shape[1] // packs, packs) if is_paint else values)
+    return shaped
+
+
+def state_with(leaves: Sequence[Tensor], state: State, **others: Tensor) -> State:
+    """Return `state` with other tensors: those of `leaves_of_parts`, and `others` by name."""
+    tensors = iter(leaves)
+    parts = {part: {name: next(tensors) for name in FIELDS[part]} for part in PARTS}
+    paint = parts.pop("paint")
+    parts["mechs"] |= {"paint": paint["left"], "painter": paint["by"]}
+    battles = parts.pop("battles")
+    nested = {part: getattr(state, part).with_valid(changes) for part, changes in parts.items()}
+    return state.with_valid({**nested, **battles, **others})
+
+
+def state_of(fields: Parts, state: State) -> State:
+    """Return `state` with the given fields replaced."""
+    return state_with([tensor(values) for values in as_in_state(fields, state.mechs.paint.shape[2])], state)
 
 
 def shapes_of(fields: Parts) -> list[tuple[int, ...]]:

@@ -97,7 +97,7 @@ def zone(mech: Mech, hull: Hull, viewer: Viewer, field: Any, row: Any, at: Any, 
     """Fill the zone's columns of `ego.zone_and_clock` for one living mech."""
     to_x, to_y, radius = nearer(mech, field)
     path_x, path_y = viewer.path[0], viewer.path[1]
-    inside = is_inside(mech, hull, field, view)
+    inside = is_inside(mech.pos, hull, field, view)
     if not inside and path_x == ZERO and path_y == ZERO:
         path_x, path_y = unit_2(to_x, to_y)
     row[at.in_zone] = ONE if inside else ZERO
