@@ -17,6 +17,7 @@ from pathlib import Path
 
 # Matplotlib caches the machine's fonts; it would warn if the disk is full when it creates the cache.
 import matplotlib.font_manager  # noqa: F401
+import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -47,6 +48,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("--replay", "{home}/out/battles.echelon"),
     ),
     "watch": ("watch", "{home}/battles.echelon", "--out", "{home}/out/page.html"),
+    "export-replay": ("export-replay", "{home}/battles.echelon", "--to", "csv", "--out", "{home}/out/battle.csv"),
+    "import-map": ("import-map", "{home}/hills.npy", "--out", "{home}/out/hills.json"),
     "maps": ("maps", "--env", "small", "--maps", "1", "--out", "{home}/out/maps.png"),
     "dataset": (
         *("dataset", "--commanders", "heuristic:easy", "--battles", "2", "--device", "cpu", "--quiet"),
@@ -60,6 +63,8 @@ MADE = {
     "payoff": "out/payoff.png",
     "play": "out/battles.echelon",
     "watch": "out/page.html",
+    "export-replay": "out/battle.csv",
+    "import-map": "out/hills.json",
     "maps": "out/maps.png",
     "dataset": "out/battles.safetensors",
 }
@@ -238,6 +243,8 @@ def main(home: Path) -> None:
     play = [word.replace("out/", "") for word in COMMANDS["play"]]
     assert attempt(lambda home: None, made, tuple(play))[0] == 0
     (made / "out").mkdir()
+    y, x = np.indices((48, 48))
+    np.save(made / "hills.npy", np.hypot(x - 24, y - 24))
     told = {}
     for name, (command, change, more) in CASES.items():
         place = home / "attempt"
