@@ -54,5 +54,5 @@ def arrays_of(values: Tensor | TensorDictBase | Mapping[str, Any]) -> Any:
 def bad_actions(view: View) -> np.ndarray:
     """Return `[B, n]` int64: how many non-finite numbers were in a mech's actions in its battle, each replaced by 0."""
     counts = view.env.state.tally.bad_actions
-    own = view.commanded.gather(*(counts[:, span] for span in view.env.teams.values()))
+    own = view.commanded.among_all(counts, view.env.teams)
     return own.cpu().numpy().astype(np.int64)
