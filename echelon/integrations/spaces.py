@@ -60,5 +60,5 @@ def bad_actions(view: View) -> np.ndarray:
     Each of these values was replaced by 0.
     """
     counts = view.env.state.tally.bad_actions
-    own = view.commanded.gather(*(counts[:, span] for span in view.env.teams.values()))
+    own = view.commanded.among_all(counts, view.env.teams)
     return own.cpu().numpy().astype(np.int64)

@@ -34,6 +34,10 @@ class AllMechs:
         """Join the values of both teams, `[B, A, ...]` each, to `[B, N, ...]`."""
         return torch.cat((blue, red), 1)
 
+    def among_all(self, values: Tensor, teams: Mapping[str, slice]) -> Tensor:
+        """Return `values [B, N, ...]` of all mechs, which this object commands."""
+        return values
+
     def split(self, team: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
         """Split the values of all mechs, `team`, into blue and red, `[B, A, ...]` each."""
         return team[:, : self.num_blue], team[:, self.num_blue :]
@@ -87,6 +91,10 @@ class OneTeam:
         """Select the commanded mechs' values `[B, n, ...]` from the values of blue and red, `[B, A, ...]` each."""
         team = self.of_team(blue, red)
         return team if self.places is None else team[:, self.places]
+
+    def among_all(self, values: Tensor, teams: Mapping[str, slice]) -> Tensor:
+        """Select the commanded mechs' values `[B, n, ...]` from those of all mechs, `[B, N, ...]`."""
+        return self.gather(*(values[:, span] for span in teams.values()))
 
     def split(self, team: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the values of blue and of red, given the values of the user's team and of the other team."""

@@ -409,8 +409,7 @@ class View(EnvInfo, PartialEnv):
         result = env.play(decided)
         env.cache_observation_lazily(partial(env.tensordict_after, result, decided))
 
-        def own(values: Tensor) -> Tensor:
-            return self.commanded.gather(*(values[:, span] for span in env.teams.values()))
+        own = partial(self.commanded.among_all, teams=env.teams)
 
         streams: Any = {name: own(result.streams[name]) for name in env.stream_names}
         played = {

@@ -94,6 +94,7 @@ class Loops:
         self.sim_model, self.blocks = sim_model, blocks
         self.tables, self.views = build_tables(sim_model), build_view_tables(sim_model)
         self.scores, self.recycled = build_score_tables(sim_model), ArrayPool()
+        self.num_stats = len(stat_names(sim_model.catalog))
         self._returned: tuple[list[Tensor], Parts] = [], ()
         """Tensors of the state that was returned last, and their arrays."""
         self.scratches: list[Scratch] = []
@@ -284,7 +285,7 @@ class Loops:
 
     def statistics(self, state: State, done: Tensor, sim_model: SimModel) -> Tensor:
         """Compute `outcome.final_statistics`, only for battles that are done."""
-        result = torch.zeros((done.shape[0], 2, len(stat_names(sim_model.catalog))), dtype=torch.float32, device="cpu")
+        result = torch.zeros((done.shape[0], 2, self.num_stats), dtype=torch.float32, device="cpu")
         rows = rows_where(done)
         if len(rows):
             result[rows] = statistics(state, sim_model, rows)
