@@ -45,7 +45,7 @@ def test_commanders_play_from_a_scenario(duel):
     for more, said in (
         (("--env", "small"), "--scenario must be given without --env"),
         (("--red-roster", "light"), "--scenario must be used without --catalog and without roster flags"),
-        (("--scenario", "gate-5v5"), "scenarios of one batch must have one shape: settings."),
+        (("--scenario", "siege-10v10"), "scenarios of one batch must have one shape: settings."),
     ):
         refused = run(*words, *more)
         assert refused.returncode != 0 and refused.stderr.startswith("error: " + said), refused.stderr
