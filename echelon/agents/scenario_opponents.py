@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import torch
 from tensordict import TensorDictBase
@@ -40,47 +40,50 @@ class ScenarioOpponents(TensorDictModuleBase):
             self.commanders[name] = scripted(name, config, torch.device("cpu"))
         self.in_keys = [*Heuristic(config).in_keys, ("memory", POSITION)]
         self.out_keys = ["action", *(("next", "memory", name) for name in (*MEMORY, POSITION))]
-        numbers = {name: number for number, name in enumerate(self.commanders)}
-        of_position = torch.tensor([numbers[name] for name in names], device="cpu")
+        indices = {name: index for index, name in enumerate(self.commanders)}
+        of_position = torch.tensor([indices[name] for name in names], device="cpu")
         self.register_buffer("of_position", of_position, persistent=False)
         env = EchelonEnv(config, 1, "cpu", seed=0, backend="eager")
-        first = env.map_pool.initial_observations["ego"]
-        self.first = [first[:, span] for span in env.teams.values()]
-        """First observation of each team at each position, `[M, A, F]`."""
+        ego = env.map_pool.initial_observations["ego"]
+        for team, span in env.teams.items():
+            self.register_buffer(f"first_of_{team}", ego[: len(names), span].clone(), persistent=False)
+        self.teams = list(env.teams)
 
     def memory_spec(self) -> Composite:
         """Return the memory of the scripted commanders, and the position."""
         spec = next(iter(self.commanders.values())).memory_spec()  # type: ignore[operator]
         return Composite(**dict(spec.items()), **{POSITION: Unbounded((1,), device="cpu", dtype=torch.float32)})
 
-    def graph_key(self) -> None:
-        """Return None, because decisions read the positions on the host."""
-        return None
+    def graph_key(self) -> Hashable:
+        """Return a constant, because the captured kernels are the same in every call."""
+        return ()
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[B, A]` mechs."""
-        position = team.get(("memory", POSITION)).clone()
-        begins = (position[:, 0, 0] == 0).nonzero()[:, 0]
-        if len(begins) > 0:
-            position[begins] = self.recognise(team.get(("observation", "ego"))[begins])[:, None, None] + 1.0
-        which = self.of_position[position[:, 0, 0].long() - 1]
-        decided: list[TensorDictBase] = []
-        for number, commander in enumerate(self.commanders.values()):
-            rows = (which == number).nonzero()[:, 0]
-            if len(rows) > 0:
-                row = rows[:, None].expand(-1, team.shape[1])
-                decided.append(commander(team[rows]).select("action", "next").set("row", row))
-        outputs = torch.cat(decided)
-        order = outputs.get("row")[:, 0].argsort()
-        team.update(outputs.exclude("row")[order])
+        """Decide for `[B, A]` mechs.
+
+        Every commander decides for all battles, and each battle keeps the decision of its own. Selecting the battles
+        of a commander first would read the positions on the host.
+        """
+        stored = team.get(("memory", POSITION))
+        found = self.recognise(team.get(("observation", "ego")))[:, None, None] + 1.0
+        position = torch.where(stored == 0, found, stored)
+        index = self.of_position[position[:, 0, 0].long() - 1][:, None, None]
+        decided = [commander(team.copy()) for commander in self.commanders.values()]
+        for key in ["action", *(("next", "memory", name) for name in MEMORY)]:
+            chosen = decided[0].get(key)
+            for number, other in enumerate(decided[1:], 1):
+                chosen = torch.where(index == number, other.get(key), chosen)
+            team.set(key, chosen)
         return team.set(("next", "memory", POSITION), position)
 
     def recognise(self, ego: Tensor) -> Tensor:
-        """Return the index of the position with the most similar first observation, `[R]`, to `ego [R, A, F]`."""
+        """Return the index of the position with the most similar first observation, `[B]`, to `ego [B, A, F]`.
+
+        The distance of two observations is their largest absolute difference.
+        """
+        firsts = [self.get_buffer(f"first_of_{team}") for team in self.teams]
         distances = [
-            torch.cdist(ego.flatten(1), first.to(ego).flatten(1))
-            for first in self.first
-            if first.shape[1] == ego.shape[1]
+            (ego[:, None] - first).abs().flatten(2).amax(-1) for first in firsts if first.shape[1] == ego.shape[1]
         ]
         return torch.stack(distances).amin(0).argmin(1)
 

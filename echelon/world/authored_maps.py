@@ -116,13 +116,15 @@ def write_maps(config: EnvConfig) -> Maps:
     for i, position in enumerate(positions):
         set_objective(maps[i : i + 1], position, config)
     generated = [i for i, position in enumerate(positions) if position.map_index >= 0]
-    for units in dict.fromkeys(positions[i].units for i in generated):
-        generate(maps, [i for i in generated if positions[i].units == units], config)
+    for placed in dict.fromkeys(positions[i].units for i in generated):
+        generate(maps, [i for i in generated if positions[i].units == placed], config)
     return maps
 
 
-GROUND = ("seed", "material", "solid", "opaque", "hazard", "telemetry")
-GROUND += ("zone_center", "zone_radius", "path_length", "path_direction", "ways")
+GROUND = (
+    *("seed", "material", "solid", "opaque", "hazard", "telemetry"),
+    *("zone_center", "zone_radius", "path_length", "path_direction", "ways"),
+)
 """Fields of maps that do not depend on the mechs."""
 
 
@@ -136,9 +138,9 @@ def generate(maps: Maps, rows: list[int], config: EnvConfig) -> None:
     """
     units = [unit for _, unit in config.positions[rows[0]].named]
     present = [n for n, unit in enumerate(units) if unit.hp > 0]
-    teams = {team: tuple(units[n].hull for n in present if units[n].team == team) for team in TEAMS}
+    blue, red = (tuple(units[n].hull for n in present if units[n].team == team) for team in TEAMS)
     indices = [config.positions[i].map_index for i in rows]
-    own = replace(config, **teams, positions=(), map_pool=max(indices) + 1)
+    own = replace(config, blue=blue, red=red, positions=(), map_pool=max(indices) + 1)
     made = make_maps(own, build_roster(own, torch.device("cpu")), pool_seeds(own, torch.device("cpu"))[indices])
     for name in GROUND:
         maps.get(name)[rows] = made.get(name)
