@@ -128,11 +128,13 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
 class Measured(Loops):
     """Loops that record the bytes of their arguments and do not run."""
 
-    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
+    def _loop(
+        self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any, *others: Any
+    ) -> None:
         # Not available without loops.
         from echelon.env.loops.on_device import OF_LANES
 
-        actions, focus_slots, before, after, rest, *_ = arguments
+        actions, focus_slots, before, after, rest = arguments[:5]
         scratch = self._scratch(before)
         self.of_block = num_bytes(scratch)
         for name, fields in OF_LANES.items():

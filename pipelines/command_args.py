@@ -49,12 +49,8 @@ class CommandArgs(Settings, ChosenBattle, PortArgs):
     def __post_init__(self) -> None:
         super().__post_init__()
         ports = [team for team in ("blue", "red") if getattr(self, team) in PORTS]
-        require(
-            len(ports) == 1,
-            "--blue and --red",
-            f"such that exactly one of them is {' or '.join(PORTS)}",
-            [self.blue, self.red],
-        )
+        expected = f"such that exactly one of them is {' or '.join(PORTS)}"
+        require(len(ports) == 1, "--blue and --red", expected, [self.blue, self.red])
         if self.kind == "human":
             require(self.battles == 1, "--battles", "1 for a human", self.battles)
             require(self.clock in (None, "real"), "--clock", "real for a human", self.clock)

@@ -61,8 +61,8 @@ def test_tables_have_means_over_seeds_and_flags_of_each_row(sweep, monkeypatch):
     rows = [row_of(sweep, table, "as it is", seed, rate) for seed, rate in enumerate((0.4, 0.6))]
     rows += [row_of(sweep, table, "gamma 0.9", 0, 1.0)]
     text = "\n".join(sweep.tables(rows))
-    assert "| as it is |  | 2 | 50 (40 to 60) | 25 (20 to 30) |" in text
-    assert "| gamma 0.9 | `--env.reward.gamma 0.9` | 1 | 100 | 50 |" in text
+    assert "|as it is||2|50 (40 to 60)|25 (20 to 30)|" in text
+    assert "|gamma 0.9|`--env.reward.gamma 0.9`|1|100|50|" in text
     assert "--total-agent-steps 700 --seed SEED" in text and "commits abc " in text
 
 

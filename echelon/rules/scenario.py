@@ -82,7 +82,7 @@ def boxes_of(layer: Layer, legend: Mapping[str, Mark], where: str) -> list[Box]:
                     boxes.append((run, rows))
                 rows[0] = y
             else:
-                require(char in NOTHING, spot, f"of {''.join(sorted({*marks, *NOTHING}))!r}", char)
+                require(char in NOTHING, spot, f"made of characters in {''.join(sorted({*marks, *NOTHING}))!r}", char)
     return [
         Box((x0, y0, layer.bottom), (x1, y1 + 1, layer.bottom + marks[char].height), marks[char].material)
         for (x0, x1, char), (y0, y1) in boxes
@@ -255,7 +255,7 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
             raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {i}")
     settings, every = scenarios[0].settings, [s.position.rosters for s in scenarios]
     rules = replace(settings.rules, max_episode_s=max(s.settings.rules.max_episode_s for s in scenarios))
-    rosters = {team: united([each[team] for each in every]) for team in TEAMS}
+    rosters: dict[str, tuple[str, ...]] = {team: united([each[team] for each in every]) for team in TEAMS}
     position_lists = [s.positions for s in scenarios]
     total = lcm(*map(len, position_lists))
     positions = tuple(
@@ -278,7 +278,7 @@ def comparable(scenario: Scenario) -> dict[str, Any]:
 
 def united(rosters: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the longest roster, followed by the mechs that it lacks to contain each of the others."""
-    result = list(max(rosters, key=len))
+    result = [*max(rosters, key=len)]  # type: ignore[arg-type]
     for roster in rosters:
         for hull, count in Counter(roster).items():
             result += [hull] * (count - result.count(hull))

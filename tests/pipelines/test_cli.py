@@ -110,8 +110,8 @@ BAD = {
     ),
     "opponent": (
         ["--opponent", "unknown"],
-        "error: unknown: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, style:NAME, "
-        "trained:NAME, league:FOLDER/NAME, llm:FILE, recorded:FILE, orders:SCRIPT[/MECHS], or "
+        "error: unknown: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, scenario:TIER, "
+        "style:NAME, trained:NAME, league:FOLDER/NAME, llm:FILE, recorded:FILE, orders:SCRIPT[/MECHS], or "
         "package.module:Commander, found none; "
         "--opponent also takes curriculum, self, past and league:FOLDER",
     ),

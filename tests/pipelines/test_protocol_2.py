@@ -121,7 +121,7 @@ def test_wrong_result_prints_one_line(home, monkeypatch):
 
 
 BAD = {
-    "no task": (("evaluate", "hard", "--protocol", "2", "--scenario", "hold-5v5"), "--protocol 2 must be given with"),
+    "no task": (("evaluate", "hard", "--protocol", "2", "--scenario", "hold-5v5"), "2 must be used with --task"),
     "opponents": (("evaluate", "hard", *JUDGE, "--opponents", "easy"), "--protocol 2 must be used with --task"),
     "a report of protocol 1": (("evaluate", "hard", "--task", TASK.name, "--out", "x"), "--protocol must be 2 if"),
     "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be a task with protocol 2"),

@@ -6,6 +6,7 @@ import echelon
 from echelon.rules.position import USES
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.scenarios.piece import pieces
 
 NAMES = echelon.scenario_names()
 
@@ -32,9 +33,8 @@ def test_make_and_evaluate_accept_a_scenario():
 
 def test_unknown_scenario_raises_with_the_known_names(tmp_path):
     assert len(NAMES) >= 12 and {scenario.objective.kind for scenario in map(echelon.find_scenario, NAMES)} == set(USES)
-    with pytest.raises(
-        ConfigError, match=rf"^a scenario must be one of {', '.join(NAMES)}, or the path of a JSON file"
-    ):
+    known = ", ".join([*NAMES, *pieces()])
+    with pytest.raises(ConfigError, match=rf"^a scenario must be one of {known}, plain, or the path of a JSON file"):
         echelon.find_scenario("gate")
     with pytest.raises(FileError, match=r"gate.json"):
         echelon.find_scenario(tmp_path / "gate.json")

@@ -1,4 +1,4 @@
-"""Saved, restored and forked battles of a view, with all policies' memory, bit by bit."""
+"""Saved, restored and forked battles of a view, with all policies' memory."""
 
 import dataclasses
 
@@ -68,11 +68,17 @@ def course(view, td, decisions, source=None):
     return steps
 
 
-def assert_equal(one, other):
+def assert_equal(one, other, difference=0.0):
     keys = set(one.keys(True, True))
     assert keys == set(other.keys(True, True))
     for key in keys:
-        assert torch.equal(one[key], other[key].expand_as(one[key])), key
+        torch.testing.assert_close(one[key], other[key].expand_as(one[key]), rtol=0, atol=difference, msg=str(key))
+
+
+def rounding(kind):
+    """Return the allowed difference between batches of different sizes: a matrix product of a network may round
+    differently."""
+    return 0.0 if kind in ("mechs", "teams") else 1e-5
 
 
 @KINDS
@@ -95,7 +101,7 @@ def test_battle_continues_in_another_place_of_another_view(kind):
     seen = other.set_state(view.get_state([1]), [0])
     first, second = course(view, td.clone(), range(10, 20), 1), course(other, seen, range(10, 20), 1)
     for one, same in zip(first, second, strict=True):
-        assert_equal(same["next"][:1], one["next"][1:2])
+        assert_equal(same["next"][:1], one["next"][1:2], rounding(kind))
 
 
 @KINDS
@@ -106,7 +112,7 @@ def test_forks_continue_the_battle(kind):
     assert type(forked) is type(view) and forked.num_envs == 4
     branches = course(forked, forked.last_observation(), range(10, 20), 1)
     for one, branch in zip(course(view, td.clone(), range(10, 20), 1), branches, strict=True):
-        assert_equal(branch["next"], one["next"][1:2])
+        assert_equal(branch["next"], one["next"][1:2], rounding(kind))
     if kind == "versus":
         assert (forked.fork(0, 2).last_observation()["agents", "memory", "h"].shape) == (2, 2, 3)
 

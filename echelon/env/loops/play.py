@@ -184,7 +184,7 @@ class Loops:
     ) -> None:
         """Run `decision_loop` on the battles of some spans, with its `arguments` from `actions` to `views`."""
         actions, _, before, *_ = arguments
-        was = Before(*(before[part][index] for part, index in COMPARED), last_event)
+        was = Before._make([*(before[part][index] for part, index in COMPARED), last_event])
 
         def run(span: slice) -> None:
             ends = span.start, min(span.stop, len(actions))

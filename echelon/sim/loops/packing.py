@@ -49,7 +49,7 @@ def leaves_of_parts(state: State) -> list[Tensor]:
     # Read fields as dict items, because attribute access takes a microsecond per field.
     whole = dict(state.items())
     parts = {part: dict(whole[part].items()) for part in ("mechs", "tally", "shots", "clouds")}
-    parts |= {"battles": whole, "paint": {"left": parts["mechs"]["paint"], "by": parts["mechs"]["painter"]}}
+    parts |= {"battles": whole, "paint": {"left": state.mechs.paint, "by": state.mechs.painter}}
     return [parts[part][name] for part in PARTS for name in FIELDS[part]]
 
 
@@ -78,7 +78,7 @@ def state_with(leaves: Sequence[Tensor], state: State, **others: Tensor) -> Stat
     tensors = iter(leaves)
     parts = {part: {name: next(tensors) for name in FIELDS[part]} for part in PARTS}
     paint = parts.pop("paint")
-    parts["mechs"] |= {"paint": paint["left"], "painter": paint["by"]}
+    parts["mechs"].update(paint=paint["left"], painter=paint["by"])
     battles = parts.pop("battles")
     nested = {part: getattr(state, part).with_valid(changes) for part, changes in parts.items()}
     return state.with_valid({**nested, **battles, **others})

@@ -17,7 +17,7 @@ from echelon.env.reward import TERMS
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.ppo import collector
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.learn.ppo.update import TRAINING_KEYS, Sequences
+from echelon.learn.ppo.sequences import TRAINING_KEYS, Sequences
 from echelon.rules.physics import RulesConfig
 
 
