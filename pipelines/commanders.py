@@ -42,5 +42,5 @@ class Commanders(SplitBattle):
         if self.json:
             print(json.dumps(table.as_json()))
             return
-        show_table(table.rows(), False, f"{self.seeds} seeds a pair, both sides")
+        show_table(table.rows(), False, f"seeds a pair: {self.seeds}, both sides")
         terminal().print(setup_words(table.setup), markup=False, highlight=False)

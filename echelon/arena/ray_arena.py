@@ -41,7 +41,7 @@ class RayArena(BatchArena):
     Args:
         policies: maps a name to its policy on the CPU. Ray copies the policy to the workers, so its class must be in a
             module that the workers can import, or in the program itself.
-        settings: settings of the workers' arenas, except for the device, which `tasks` sets.
+        settings: settings of the workers' arenas. The device is that of `tasks`, and `settings.device` is ignored.
     """
 
     def __init__(self, env: EnvConfig, policies: Policies, tasks: RayTasks, settings: ArenaConfig) -> None:

@@ -193,7 +193,7 @@ def check_opponents(config: TrainConfig, device: torch.device) -> None:
             may = config.allow_test or not held_out(name, commander.id)
             limit = "others than commanders of packs, whose orders a training does not carry out"
             require(not commander.gives_orders, "opponents of a training", limit, name)
-            require(may, "opponents of a training", JUDGES, f"{name}, whose weights are of that population")
+            require(may, "opponents of a training", JUDGES, f"{name}, which has the weights of a test commander")
             commander.policy(config.env, device)
         except UnknownNameError as error:
             hint = "; --opponent also takes curriculum, self, past and league:FOLDER" if name == config.opponent else ""

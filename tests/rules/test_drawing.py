@@ -58,7 +58,10 @@ def test_every_character_fills_its_columns():
             {"layers": [{"rows": ["##", "#"]}]},
             r"^it.layers\[0\].rows\[1\] must be 2 characters long, like the first row, got 1$",
         ),
-        ({"layers": [{"rows": ["#", "%"]}]}, r"^it.layers\[0\].rows\[1\] must be of ' #\*.=~', got '%'$"),
+        (
+            {"layers": [{"rows": ["#", "%"]}]},
+            r"^it.layers\[0\].rows\[1\] must be made of characters in ' #\*.=~', got '%'$",
+        ),
         ({"layers": [{"rows": ["#"], "low": [1]}]}, r"^it.layers\[0\].low must be x, y, got \(1,\)$"),
         ({"layers": [{"rows": ["#"], "low": [-1, 0]}]}, r"^it.layers\[0\]: Box.low must be 0..500 vox, got -1$"),
         ({"layers": [{"rows": ["#" * 41]}]}, r"^Box.high must be within the map of \(40, 40, 16\) vox"),

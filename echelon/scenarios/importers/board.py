@@ -183,7 +183,7 @@ def spans_of(each: Hex, base: int, options: ReadOptions) -> Iterator[ColumnSpan]
         if terrain == "bridge":
             yield ColumnSpan(surface + max(top - 1, 0), surface + max(top, 1), material)
         elif material == Material.LAVA:
-            # Lava replaces the highest ground, so that mechs stand in it.
+            # Lava replaces the top voxel of the ground, because a mech must stand in lava to be burned.
             yield ColumnSpan(max(surface - 1, 0), max(surface, 1), material)
         else:
             yield ColumnSpan(surface, surface + top, material)

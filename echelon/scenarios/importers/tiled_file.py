@@ -257,7 +257,12 @@ def read_tilesets(path: Path, document: Values, size: int) -> list[Values]:
             expect(is_beside, f"{where}: tileset", "a .tsx or .tsj file by a relative path", source)
             data = read_file(path.parent / other, MOST_BYTES)
             size += len(data)
-            expect(size <= MOST_BYTES, f"{where}: bytes with its tilesets", f"at most {MOST_BYTES:,}", size)
+            expect(
+                size <= MOST_BYTES,
+                f"{where}: total bytes of the map and its tileset files",
+                f"at most {MOST_BYTES:,}",
+                size,
+            )
             each = read_document(other.name, data, other.suffix.lower() in (".tsx", ".xml"))
         found.append({**each, "firstgid": first})
     return sorted(found, key=lambda each: int(each["firstgid"]))
