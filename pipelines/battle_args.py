@@ -35,7 +35,7 @@ class BattleArgs:
     """Hull name of each red mech."""
 
     def apply(self, env: EnvConfig) -> EnvConfig:
-        """Return `env` with the catalog and rosters of the flags, or the config of the scenarios if `--scenario` is given."""
+        """Return `env` with the catalog and rosters of the flags, or the config of the scenarios of `--scenario`."""
         if self.scenario:
             is_alone = self == BattleArgs(scenario=self.scenario)
             require(is_alone, "--scenario", "used without --catalog and without roster flags", " ".join(self.scenario))
