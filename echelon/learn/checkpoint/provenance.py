@@ -12,6 +12,8 @@ import safetensors.torch
 from torch import Tensor
 
 from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
+from echelon.rules.position import TEAMS, USES
 from echelon.rules.versions import RULES
 from echelon.runtime.files import FileError
 from echelon.runtime.json_checks import SHA256, Check, listed, matching, one_of, record, text
@@ -74,7 +76,8 @@ class Provenance:
 
     def battle_exposure(self, config: EnvConfig) -> Exposure:
         """Return whether a config's battle, or any of its positions, was used in training."""
-        exposures = {self.exposure("battles", entry) for entry in battle_hashes(config)}
+        entries = {*battle_hashes(config), *(battle_hash(one) for one in each_position(config))}
+        exposures = {self.exposure("battles", entry) for entry in entries}
         return "met" if "met" in exposures else exposures.pop()
 
     def opponent_exposure(self, entry: str) -> Exposure:
@@ -138,7 +141,8 @@ def provenance_from_json(metadata: Mapping[str, Any], name: str) -> Provenance:
 
 def provenance_of(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
     """Return the provenance of a learner that commands a whole team in battles of `config` against `opponents`."""
-    splits = () if config.positions and config.split is None else (split_of(config),)
+    is_authored = all(position.map_index < 0 for position in config.positions) and len(config.positions) > 0
+    splits = () if is_authored and config.split is None else (split_of(config),)
     provenance = Provenance(battles=battle_hashes(config), partners=(SELF,), splits=splits)
     rules = str(config.signature()[RULES])
     return replace(provenance, opponents=tuple(sorted(opponents)), rules=(rules,))
@@ -152,9 +156,44 @@ def split_of(config: EnvConfig) -> str:
 
 
 def battle_hashes(config: EnvConfig) -> tuple[str, ...]:
-    """Return the sorted `battle_hash` of each position that battles start from, or of the config without positions."""
-    alone = [replace(config, positions=(replace(position, weight=1),)) for position in config.positions]
-    return tuple(sorted({battle_hash(battle_config) for battle_config in alone or [config]}))
+    """Return the sorted `battle_hash` of each position that battles start from, or of the config without positions.
+
+    A position has the same hash in a scenario of its own and in a batch of several scenarios; see `alone`.
+    """
+    return tuple(sorted({battle_hash(alone(one)) for one in each_position(config)}))
+
+
+def each_position(config: EnvConfig) -> list[EnvConfig]:
+    """Return a config of each position, or the config itself without positions. Checkpoints of version 1.0 contain the
+    hashes of these configs."""
+    return [replace(config, positions=(replace(one, weight=1),)) for one in config.positions] or [config]
+
+
+def alone(config: EnvConfig) -> EnvConfig:
+    """Return a config of at most one position in the form that it has without other scenarios in its batch: without
+    absent mechs, with the time limit and the winning score in the rules, and with each team's mechs sorted by hull.
+    """
+    # This rule only changes what a learner expects after the last step.
+    config = replace(config, rules=replace(config.rules, time_up_terminates=RulesConfig.time_up_terminates))
+    if not config.positions:
+        return replace(config, blue=tuple(sorted(config.blue)), red=tuple(sorted(config.red)))
+    (position,), rules = config.positions, config.rules
+    present = sorted((pair for pair in position.named if pair[1].hp > 0), key=lambda pair: pair[1].hull)
+    blue, red = (tuple(unit.hull for _, unit in present if unit.team == team) for team in TEAMS)
+    rules = replace(rules, max_episode_s=position.limit_s(rules))
+    if position.map_index >= 0:
+        return replace(config, blue=blue, red=red, rules=rules, positions=())
+    objective = position.objective
+    if "control_s" in USES[objective.kind]:
+        objective = replace(objective, control_s=objective.control_s or rules.zone_score_to_win_s)
+    rules = replace(rules, zone_score_to_win_s=RulesConfig.zone_score_to_win_s)
+    if objective.mech:
+        team = objective.mech.partition("_")[0]
+        names = [name for name, unit in present if unit.team == team]
+        objective = replace(objective, mech=f"{team}_{names.index(objective.mech)}")
+    units = tuple(unit for _, unit in present)
+    kept = replace(position, units=units, objective=objective, weight=1, longest_s=0.0, opponent="")
+    return replace(config, blue=blue, red=red, rules=rules, positions=(kept,))
 
 
 def battle_hash(config: EnvConfig) -> str:

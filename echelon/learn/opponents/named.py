@@ -13,6 +13,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.compiled import compiled_commander
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
+from echelon.agents.scenario_opponents import ScenarioOpponents
 from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode, graph_key_of, is_policy, memory_spec_of
 from echelon.agents.tiers import TIERS
 from echelon.learn.checkpoint.provenance import name_entry, weight_hash
@@ -66,7 +67,7 @@ class NamedOpponents:
         self.specs = {key: spec for key, spec in specs.items() if len(spec.keys()) > 0}
         self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
         """Callable of each commander used so far: the commander or its compiled graph."""
-        self.identities: dict[str, str] = {}
+        self.identities: dict[str, set[str]] = {}
         """Provenance entry of each commander used so far."""
         self.blocks, self.num_slots = 1, NUM_SLOTS
         self.slots = [name, name]
@@ -113,13 +114,17 @@ class NamedOpponents:
 
     def opponents_seen(self) -> set[str]:
         """Return the provenance entries of the current commanders: names, or the sha256 of weights."""
-        return {self._identity(name) for name in self.slots}
+        return {entry for name in self.slots for entry in self._identities(name)}
 
-    def _identity(self, name: str) -> str:
+    def _identities(self, name: str) -> set[str]:
         if name not in self.identities:
             policy = self._commander(name)
-            identity = weight_hash(policy.state_dict()) if isinstance(policy, ActorCritic) else name_entry(name)
-            self.identities[name] = identity
+            if isinstance(policy, ScenarioOpponents):
+                self.identities[name] = {name, *policy.commanders}
+            elif isinstance(policy, ActorCritic):
+                self.identities[name] = {weight_hash(policy.state_dict())}
+            else:
+                self.identities[name] = {name_entry(name)}
         return self.identities[name]
 
     def description(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -145,13 +146,12 @@ def check_ways(
     Raises:
         FileError: if a mech cannot; the message names the mech and its position.
     """
-    walks: dict[int, Walk] = {}
+    walk_of = functools.cache(lambda reach: walk_on(dense, reach, catalog))
     row, column = np.indices(dense.shape[1:])
     disc = (column - zone[0]) ** 2 + (row - zone[1]) ** 2 <= zone[2] ** 2
     for unit in units:
         half = max(catalog.hulls[unit.hull].size[:2]) / 2
-        reach = math.floor(half + 0.5)
-        walk = walks.setdefault(reach, walk_on(dense, reach, catalog))
+        walk = walk_of(math.floor(half + 0.5))
         if unit.area:
             low_x, low_y, high_x, high_y = unit.area
             mask = (column + 0.5 >= low_x) & (column + 0.5 <= high_x) & (row + 0.5 >= low_y) & (row + 0.5 <= high_y)

@@ -12,6 +12,7 @@ from tiny_runs import TINY, tiny_run
 
 import echelon
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.names import policy_of
 from echelon.learn.checkpoint.files import gather_provenance, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import METADATA, POLICY, Counters, open_checkpoint
 from echelon.learn.checkpoint.provenance import (
@@ -22,18 +23,23 @@ from echelon.learn.checkpoint.provenance import (
     UNKNOWN,
     Provenance,
     battle_hash,
+    battle_hashes,
     provenance_from_json,
     provenance_of,
     weight_hash,
 )
+from echelon.learn.checkpoint.shipped import shipped_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import EnvConfig, RewardConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.scenarios.piece import find_piece, pieces
+from echelon.scenarios.scene import config_of_words
 
 SMALL = EnvConfig.small()
 TRAIN, TEST = (dataclasses.replace(SMALL, split=split) for split in ("train", "test"))
@@ -71,7 +77,7 @@ def test_run_stores_provenance_and_children_inherit_it(tmp_path):
     first.train(1)
     found = newest(tmp_path / "first").provenance
     assert found == Provenance(
-        battles=(battle_hash(run.env),),
+        battles=battle_hashes(run.env),
         opponents=("heuristic:normal",),
         partners=("self",),
         rules=(str(RULES_VERSION),),
@@ -239,3 +245,37 @@ def test_weight_hash_equals_hash_of_file(tmp_path):
     assert weight_hash(weights) == found.metadata["files"][POLICY]
     weights[next(iter(weights))] = torch.zeros(1)
     assert weight_hash(weights) != found.metadata["files"][POLICY]
+
+
+def test_scenarios_of_a_batch_are_met_and_others_are_not():
+    """The mixture changes a piece's roster, clock and winning score, which must not change what the piece is."""
+    mixture = config_of_words(("plain", "wait", "hold_fire", "missile_guard"), SMALL)
+    found = provenance_of(
+        dataclasses.replace(mixture, rules=dataclasses.replace(mixture.rules, time_up_terminates=True))
+    )
+    assert [name for name in pieces() if found.battle_exposure(find_piece(name).scenario.config) == "met"] == [
+        "hold_fire",
+        "missile_guard",
+        "wait",
+    ]
+    assert found.battle_exposure(SMALL) == found.map_exposure(SMALL) == "met"
+    other = dataclasses.replace(SMALL, blue=SMALL.blue[:4])
+    assert found.battle_exposure(other) == "not met"
+
+
+def test_battles_of_older_checkpoints_are_met():
+    config = find_piece("wait").scenario.config
+    for old in (SMALL, config):
+        assert Provenance(battles=(battle_hash(old),)).battle_exposure(old) == "met"
+
+
+def test_skilled_met_the_pieces_it_was_trained_on():
+    found = shipped_checkpoint("skilled").provenance
+    unmet = {name for name in pieces() if found.battle_exposure(find_piece(name).scenario.config) == "not met"}
+    assert unmet == {"come_back", "jam", "rear_arc", "split_up"}
+
+
+def test_opponents_of_scenarios_are_stored():
+    env = config_of_words(("wait", "jump_wall"), SMALL)
+    seen = NamedOpponents(env, ["scenario:easy"], "scenario:easy", 1.0, torch.device("cpu"), policy_of, False)
+    assert seen.opponents_seen() == {"scenario:easy", "heuristic:hard", "heuristic:trivial"}

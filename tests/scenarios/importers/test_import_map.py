@@ -21,7 +21,7 @@ from echelon.rules.position import Box, Position, Unit
 from echelon.rules.scenario import read_scenario
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.scenarios.importers import boxes
+from echelon.scenarios.importers import boxes, teams
 from echelon.scenarios.importers.boxes import boxes_of
 from echelon.scenarios.importers.ground import Crop, Ground, dense_materials
 from echelon.scenarios.importers.import_map import ImportSettings, imported, read_map
@@ -357,3 +357,14 @@ def test_teams_too_near_each_other_are_refused(tmp_path):
     said = r"^a.tmx: connected ground of x \d+..\d+, y \d+..\d+: distance of the teams must be at least 12 vox: --crop"
     with pytest.raises(FileError, match=said):
         imported(path, ImportSettings(material=("a=lava:1",)))
+
+
+def test_ways_are_searched_once_for_each_width_of_hull(monkeypatch):
+    """On a map of 500 x 500 columns a search takes half a second."""
+    dense = np.zeros((8, 40, 40), np.uint8)
+    dense[0] = Material.DIRT
+    reaches = []
+    monkeypatch.setattr(teams, "walk_on", lambda *given: reaches.append(given[1]) or walk_on(*given))
+    units = [Unit("blue", hull, 10, 4 * i) for i, hull in enumerate(("heavy", "scout", "heavy", "scout", "scout"), 1)]
+    teams.check_ways("a", dense, units, (20, 20, 7.5), Catalog())
+    assert len(reaches) == len(set(reaches)) == 2
