@@ -49,7 +49,7 @@ class MechVectorEnv(VectorEnv):
         self, view: MechView, render_mode: str | None = None, autoreset_mode: AutoresetMode | str = SAME_STEP
     ) -> None:
         require(render_mode in (None, "rgb_array"), "render_mode", "rgb_array or None", render_mode)
-        require(view.info, "info", "True, for the infos of ended battles", view.info)
+        require(view.info, "info", "True, because the final infos of battles come from it", view.info)
         modes = [mode.value for mode in AutoresetMode]
         is_mode = autoreset_mode in (*AutoresetMode, *modes)
         require(is_mode, "autoreset_mode", f"an AutoresetMode or one of {', '.join(modes)}", autoreset_mode)

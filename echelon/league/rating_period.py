@@ -110,7 +110,7 @@ def style_columns(styles: Mapping[str, Style], whole: bool = False) -> dict[str,
 
 
 def plane(styles: Sequence[Style]) -> tuple[Tensor, Tensor]:
-    """Project styles onto the plane of their first two principal components.
+    """Project the style vectors of entries onto their first two principal components.
 
     Returns:
         Positions `[E, 2]`, in units of `Style.distance` times the square root of the number of measures, and the shares

@@ -253,7 +253,7 @@ def locked_to_append(path: Path) -> Iterator[FileIO]:
         FileError: if the file cannot be written.
     """
     with writing_to(path), open_to_append(path) as file:
-        # Some file systems have no locks. Data could then be lost only if two processes fail to write at the same time.
+        # Some file systems have no locks. Data is then lost only if two processes write at the same time and both fail.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         length = os.fstat(file.fileno()).st_size

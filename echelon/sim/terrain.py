@@ -121,7 +121,7 @@ def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
 
 
 def stepped_up(pos: Tensor, sim_model: SimModel) -> Tensor:
-    """Return positions `[..., 3]` vox, raised by the maximum step height."""
+    """Return the positions `[..., 3]`, in voxels, raised by the maximum step height."""
     return pos + sim_model.rules.step_up_vox * up(pos.device).float()
 
 

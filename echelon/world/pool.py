@@ -144,7 +144,8 @@ def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
     The height of a column is its highest bit in `blocked [M, Y, X]`, even if there is air below.
     """
     height = column_heights(blocked, size_z)
-    # Sum heights over blocks by cumulative sums of integers. If 16 does not divide the side, blocks overlap by a row.
+    # Sum the heights of each of the 16 x 16 blocks from cumulative sums of integers. If a side of the map is no
+    # multiple of 16, neighbouring blocks share a row.
     total = F.pad(height.cumsum(1).cumsum(2), (1, 0, 1, 0))
     (top, bottom), (left, right) = (block_edges(side, height.device) for side in height.shape[1:])
     upper, lower = total[:, top], total[:, bottom]

@@ -217,7 +217,7 @@ LIES = {
     "fewer by its own word": (claimed_protocol, r"by_protocol must be False, by its numbers, got True"),
     "other rules": (other_rules, r"versions.rules_version must be at most \d+, got"),
     "another task of that name": (other_fingerprint, "fingerprint must be"),
-    "another stranger": (other_stranger, "strangers must be the commanders of the task, with equal hashes"),
+    "another stranger": (other_stranger, "strangers must be the commanders of the task, with the hashes"),
     "sides as they suit": (
         other_sides,
         "the policy plays the sides blue, red in this order",

@@ -233,7 +233,7 @@ def require_same_plan(result: Mapping[str, Any], arena: ProtocolArena, name: str
     expect(seed_difference is None, f"{name}: seeds", "the sealed seeds of the task", "other seeds")
     strangers = strangers_of(arena.task).splits[arena.split]
     difference = first_difference(hashes_of(strangers), result["strangers"], f"{name}: strangers")
-    expect(difference is None, f"{name}: strangers", "the commanders of the task, with equal hashes", difference)
+    expect(difference is None, f"{name}: strangers", "the commanders of the task, with the hashes it lists", difference)
     cases = [{**case._asdict(), "seeds": list(case.seeds)} for case in arena.cases]
     pieces = piece_names() if result["pieces"] else []
     for number, run in enumerate(result["runs"]):

@@ -237,8 +237,8 @@ class PPO:
             the others are reported. With several parts or processes the results are added, so the loss must divide by
             `LIVING` and `DECISIONS` and list them in `in_keys`.
         compiled: whether torch.compile makes one graph of the loss, forward and backward.
-        cuda_graph: whether a step is captured as a CUDA graph and replayed; not with several processes. With a graph,
-            all tensors are updated in place; on a CPU the same code runs without a graph.
+        cuda_graph: whether a step is captured as a CUDA graph and replayed; not with several processes. A CUDA graph
+            needs tensors that are updated in place; on a CPU the same code runs without it.
 
     Raises:
         ConfigError: if there are several parts or processes, and `loss` lacks these `in_keys`.

@@ -67,7 +67,7 @@ class ByteReader:
     def attributes(self) -> Attributes:
         """A dictionary of texts."""
         count, found = self.number(), {}
-        expect(0 <= count <= MOST_NODES, f"{self.name}: entries of a dictionary", f"0..{MOST_NODES}", count)
+        expect(0 <= count <= MOST_NODES, f"{self.name}: number of entries of a dictionary", f"0..{MOST_NODES}", count)
         for _ in range(count):
             key = self.take(self.number())
             found[key.decode("utf-8", "replace")] = self.take(self.number()).decode("utf-8", "replace")
