@@ -64,7 +64,10 @@ def test_client_plays_a_battle_over_stdio(tmp_path):
             assert ended["won_by"] in WINNERS and ended["report"] is None
             path = (await call("export_replay", battle=battle))["path"]
             refused = await client.call_tool("report", {"battle": battle})
-            assert refused.is_error and "the battle must be in progress, got 'one that ended" in refused.content[0].text
+            assert (
+                refused.is_error
+                and "the battle must be in progress, got 'a battle that has ended" in refused.content[0].text
+            )
             assert await call("end_battle", battle=battle) == {"battles": [copy]}
             return path, ended["won_by"]
 
