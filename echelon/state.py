@@ -88,9 +88,9 @@ class Maps(Fields, TensorClass):
     control_rate: Tensor  # [M, 2] score per second of zone control, for blue and red
     clock_rate: Tensor  # [M, 2] score that each team gains per substep
     last_tick: Tensor  # [M] substep at which the time limit ends a battle
-    runner: Tensor  # [M, N] bool, mechs whose objective is to reach the zone
-    arrival_score: Tensor  # [M, 2] score of a team for each of its mechs in `runner` that has reached the zone
-    loss_score: Tensor  # [M, 2] score of a team for each enemy in `runner` that died before it reached the zone
+    runner: Tensor  # [M, N] bool, mechs that score by reaching the zone
+    arrival_score: Tensor  # [M, 2] score that a team gains when one of its `runner` mechs reaches the zone
+    loss_score: Tensor  # [M, 2] score that a team gains when an enemy `runner` mech dies before it reaches the zone
     telemetry: Tensor  # [M, 16, 16] 0..1, mean height of each map block
 
 

@@ -65,7 +65,7 @@ class BatchOrders:
             for commander, seats in self.seats:
                 commander.reset_battles(seats)
         played = decision * env.config.rules.decision_repeat
-        # A finished battle was reset, so its tick is too small: it only pads the batch from now on.
+        # A battle that finished was reset, so its tick is below `first + played`. It only pads the batch from now on.
         running = [tick == first + played for tick, first in zip(ticks, self._first_tick, strict=True)]
         told: dict[int, list[Report]] = {}
         actions = {

@@ -334,10 +334,10 @@ class LeagueArena:
 
 
 def match_seed(seed: int) -> int:
-    """Return the battle seed for seed S of a league's schedule: the seed of the first battle of `Match.play(S)`.
+    """Return the battle seed of both battles of a pair that a league's schedule plays with seed S.
 
-    Therefore `arena.py play --seed S --battles 2` plays with the battle seed of the league's two battles of seed S, but
-    on other maps.
+    It is the seed of the first battle of `Match.play(S)`. Therefore `arena.py play --seed S --battles 2` draws the same
+    random numbers as these two battles, but on other maps.
     """
     return int(noise.battle_seeds(seed, 1, torch.device("cpu")))
 

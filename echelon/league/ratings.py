@@ -220,6 +220,6 @@ def newton_step(strength: Tensor, points: Tensor) -> Tensor:
     weight = (points + points.T) * loses * loses.T
     curvature = weight.sum(1).diag() - weight
     # The added constant makes the singular matrix invertible. It does not change the step: the gradient sums to 0.
-    # A single entry has weight 0, which `TOLERANCE` replaces.
+    # With only one entry every weight is 0; the minimum `TOLERANCE` then keeps the matrix invertible.
     gradient = surprise.sum(1) - surprise.sum(0)
     return torch.linalg.solve(curvature + weight.mean().clamp_min(TOLERANCE), gradient)

@@ -203,7 +203,8 @@ def sqrt(values: Tensor) -> Tensor:
     if values.device.type == "cpu" and not torch.compiler.is_compiling():
         exact = values.double()
         # rsqrt rounds twice and the product once, so the relative error is at most 3 * 2^-53, or 3/4 of 2^-51.
-        # The root of a float32 is at least 2^-51 (relative) from a midpoint of two float32, so it is rounded correctly.
+        # The exact square root of a float32 is at least 2^-51 (relative) from every midpoint of two float32. That is
+        # more than the error above, so `float()` rounds correctly.
         return (exact * exact.clamp_min(1e-300).rsqrt()).float()
     return values.sqrt()
 

@@ -347,7 +347,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def lock(path: Path) -> BinaryIO:
-    """Open and lock the file of `file_lock`. Closing the file unlocks the folder."""
+    """Open and lock the lock file of a folder, which `file_lock` names. Closing the file unlocks the folder."""
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)

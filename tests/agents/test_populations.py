@@ -105,10 +105,10 @@ def test_training_against_the_test_population_requires_allow_test(tmp_path, monk
         ({"battles": 3}, "Strangers.battles must be even"),
         ({"beside": 130}, "Strangers.beside must be at most Strangers.battles, 128"),
         ({"rosters": (("light",),)}, "rosters must be of equal size, at least 2 mechs"),
-        ({"rosters": ()}, "rosters must be non-empty in each split and unique"),
+        ({"rosters": ()}, "rosters must be non-empty in each split, without an entry that is listed twice"),
         (
             {"opponents": ("heuristic:easy",)},
-            "opponents must be non-empty in each split and unique, got 'heur",
+            "opponents must be non-empty in each split, without an entry that is listed twice, got 'heur",
         ),
     ],
 )

@@ -62,7 +62,8 @@ class Strangers:
             names = [entry for split in self.splits.values() for entry in getattr(split, kind)]
             lacking = any(not getattr(split, kind) for split in self.splits.values())
             twice = next((entry for entry in names if names.count(entry) > 1), None)
-            require(twice is None and not lacking, f"Strangers: {kind}", "non-empty in each split and unique", twice)
+            limit = "non-empty in each split, without an entry that is listed twice"
+            require(twice is None and not lacking, f"Strangers: {kind}", limit, twice)
 
     @property
     def splits(self) -> dict[Split, Population]:

@@ -41,7 +41,7 @@ Slots: TypeAlias = Any  # [S] SLOT
 Impacts: TypeAlias = Any  # [S] IMPACT
 Pulls: TypeAlias = Any  # [W * N] PULL
 Clouds: TypeAlias = Any  # [C] CLOUD
-Columns: TypeAlias = Any  # [Y, X] int32, bit z set if voxel z blocks; [Y * X] if named flat
+Columns: TypeAlias = Any  # [Y, X] int32, bit z set if voxel z is solid or opaque; [Y * X] for names with `flat`
 
 
 def record(
