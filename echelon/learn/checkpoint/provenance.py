@@ -76,7 +76,7 @@ class Provenance:
 
     def battle_exposure(self, config: EnvConfig) -> Exposure:
         """Return whether a config's battle, or any of its positions, was used in training."""
-        entries = {*battle_hashes(config), *(battle_hash(one) for one in each_position(config))}
+        entries = {*battle_hashes(config), *(battle_hash(one) for one in configs_by_position(config))}
         exposures = {self.exposure("battles", entry) for entry in entries}
         return "met" if "met" in exposures else exposures.pop()
 
@@ -158,18 +158,18 @@ def split_of(config: EnvConfig) -> str:
 def battle_hashes(config: EnvConfig) -> tuple[str, ...]:
     """Return the sorted `battle_hash` of each position that battles start from, or of the config without positions.
 
-    A position has the same hash in a scenario of its own and in a batch of several scenarios; see `alone`.
+    A position has the same hash in a scenario of its own and in a batch of several scenarios; see `canonical_config`.
     """
-    return tuple(sorted({battle_hash(alone(one)) for one in each_position(config)}))
+    return tuple(sorted({battle_hash(canonical_config(one)) for one in configs_by_position(config)}))
 
 
-def each_position(config: EnvConfig) -> list[EnvConfig]:
+def configs_by_position(config: EnvConfig) -> list[EnvConfig]:
     """Return a config of each position, or the config itself without positions. Checkpoints of version 1.0 contain the
     hashes of these configs."""
     return [replace(config, positions=(replace(one, weight=1),)) for one in config.positions] or [config]
 
 
-def alone(config: EnvConfig) -> EnvConfig:
+def canonical_config(config: EnvConfig) -> EnvConfig:
     """Return a config of at most one position in the form that it has without other scenarios in its batch: without
     absent mechs, with the time limit and the winning score in the rules, and with each team's mechs sorted by hull.
     """
