@@ -49,7 +49,8 @@ def leaves_of_parts(state: State) -> list[Tensor]:
     # Read fields as dict items, because attribute access takes a microsecond per field.
     whole = dict(state.items())
     parts = {part: dict(whole[part].items()) for part in ("mechs", "tally", "shots", "clouds")}
-    parts |= {"battles": whole, "paint": {"left": state.mechs.paint, "by": state.mechs.painter}}
+    # `painter` is an attribute here, because no file but the catalog may contain a weapon's name as a string.
+    parts |= {"battles": whole, "paint": {"left": parts["mechs"]["paint"], "by": state.mechs.painter}}
     return [parts[part][name] for part in PARTS for name in FIELDS[part]]
 
 
